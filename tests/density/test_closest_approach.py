@@ -183,10 +183,10 @@ RADII = [0.002, 0.01, 0.03]
 SMALL = np.array([0.01, 0.01, 0.005, 0.005])
 
 
-def near_target(mean, **options):
+def near_target(mean, spread=SMALL, **options):
     settings = {"times": [0.0, 2.0], "device": "cpu:1", "keep": "none"} | options
     return ergode.density.propagate(
-        ORBIT, ergode.Gaussian(mean, SMALL**2),
+        ORBIT, ergode.Gaussian(mean, spread**2),
         closest_approach=ergode.ClosestApproach(from_target, RADII), **settings,
     )  # fmt: skip
 
@@ -197,6 +197,10 @@ def test_orbits_come_as_near_to_a_satellite_as_sampled_ones(crossing):
     mine = found["approach_probability"].values
     assert (np.abs(mine - share) < 5 * error + 0.005 * share).all()
     assert (found["approach_error"].values < 0.01 * mine).all()
+    # A sphere of a twentieth of a deviation, and orbits so wide that their velocities turn.
+    wide, error = sampled_orbits(crossing, 4 * SMALL, RADII)
+    found_wide = near_target(crossing, spread=4 * SMALL)["approach_probability"].values
+    assert (np.abs(found_wide - wide) < 5 * error + 0.01 * wide).all()
     # Times of the results change nothing but the steps, and neither does what was not asked.
     others = near_target(crossing, times=np.linspace(0, 2, 41))
     assert np.allclose(others["approach_probability"], mine, rtol=1e-4)
@@ -347,11 +351,11 @@ def test_its_cuda_kernel_compiles():
     frame = Frame(one, one, np.eye(size)[None], np.zeros((1, 6)), one, one)
     follow = (
         0, count, count, 0.0, 1.0, np.zeros(1), one, np.zeros((size, size)), np.zeros(3), frame,
-        np.zeros((size, 1, count)), log, log, log, np.zeros((3, 1, count)),
+        np.zeros((size, 1, count)), log, log, log, np.zeros((4, 1, count)),
     )  # fmt: skip
     assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
     rows = np.zeros((count, 3))
     spheres = (0, 32, *(np.ones(4),) * 5, rows, rows, np.zeros((count, 4)))
-    for components in (2, 3):
+    for components in (1, 2, 3):
         kernel = kernels.for_each(nearest.touch, bindings={nearest.COMPONENTS: components})
         cuda.ptx(kernel.compiled("cuda"), spheres, optimized=False)

@@ -7,7 +7,8 @@ all: gradient g and curvature A of the log-weights at a point make its precision
 mean S^-1 g and its mass. Nearest places are expanded to second order over the window, so that each
 of them has the law of a Gaussian, with the covariance D S^-1 D^T of the slopes D, and the
 probability of a sphere is a sum of integrals over Gaussians. For a Gaussian density and paths that
-are linear over a cell it is exact. The difference from windows of twice the variance, and the
+are linear over a cell it is exact. Places that are nearest within the span are across the velocity,
+and have one dimension less. The difference from windows of twice the variance, and the
 square of that from places that are linear over a window, tell the error.
 
 J. L. Foster, H. S. Estes, "A parametric analysis of orbital debris collision probability and
@@ -17,6 +18,7 @@ maneuver rate for space vehicles", NASA JSC-25898 (1992), for a single Gaussian.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.density.flow.nearest import COMPONENTS, touch
 from ergode.density.flow.points import Start
+from ergode.models.estimation.approach import ClosestApproach
 
 _WINDOW = 0.75  # spacings
 _FAINT = 15.0  # logarithm of the largest contribution relative to one that is left out
@@ -34,21 +37,26 @@ _FEW_NODES = 5  # where it is narrow
 
 
 def law_of(
-    nearest: np.ndarray, log_weights: np.ndarray, start: Start, radii: np.ndarray, cut: float,
+    nearest: np.ndarray, log_weights: np.ndarray, start: Start, asked: ClosestApproach, cut: float,
     device: Device,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Probabilities of coming as near as `radii` [radius], and their errors.
+    """Probabilities of coming as near as radii [radius], and their errors.
 
-    `nearest` [component, point] are the nearest places, `log_weights` [point]; `cut` is the mass
-    that the lattice leaves out.
+    `nearest` [1 + component, point] are times and nearest places, `log_weights` [point]; `cut` is
+    the mass that the lattice leaves out.
     """
-    places = nearest.T
+    radii, places = asked.radii, nearest[1:].T
+    edge = 1e-9 * (asked.end - asked.begin)
+    is_inside = (nearest[0] > asked.begin + edge) & (nearest[0] < asked.end - edge)
     log = np.where(np.isfinite(places).all(axis=1), log_weights, -np.inf)
     log = log - np.logaddexp.reduce(log)
     if not len(start.index):
         return _of_samples(places, np.exp(log), radii)
     neighbours = np.where(log[start.neighbours] > -np.inf, start.neighbours, -1)
-    points = _Points(places, log, neighbours, np.asarray(start.is_edge, bool), start.spacing)
+    is_flat = is_inside & (len(nearest) > 2)
+    points = _Points(
+        places, log, neighbours, np.asarray(start.is_edge, bool), is_flat, start.spacing
+    )
     with np.errstate(invalid="ignore", divide="ignore"):  # neighbours, and shares, that are not
         share, at_edge = _by_windows(points, radii, _WINDOW, True, device)
         wide, _ = _by_windows(points, radii, _WINDOW * math.sqrt(2.0), True, device)
@@ -66,6 +74,7 @@ class _Points(NamedTuple):
     log: np.ndarray  # [point]: logarithm of the weight
     neighbours: np.ndarray  # [axis, 2, point], with weight, or -1
     is_edge: np.ndarray  # [point]
+    is_flat: np.ndarray  # [point]: whether the place is across the velocity
     spacing: float
 
 
@@ -95,9 +104,14 @@ def _by_windows(
     share, at_edge = np.zeros(len(radii)), np.zeros(len(radii))
     # A cell's mean may be shifted by a spacing, along each axis.
     chosen = _that_count(log, size - radii.max(), (0.3 + window) ** 2 * reach)
-    for first in range(0, len(chosen), _AT_ONCE):
-        some = chosen[first : first + _AT_ONCE]
-        gain, mean, covariance = _windowed(points, some, window, is_curved)
+    flat = points.is_flat[chosen]
+    spans = [
+        (part[first : first + _AT_ONCE], is_flat)
+        for part, is_flat in ((chosen[flat], True), (chosen[~flat], False))
+        for first in range(0, len(part), _AT_ONCE)
+    ]
+    for some, is_flat in spans:
+        gain, mean, covariance = _windowed(points, some, window, is_curved, is_flat)
         mass, edge = np.exp(log[some]) * gain, points.is_edge[some]
         if places.shape[1] == 1:
             deviation = np.sqrt(np.maximum(covariance[:, :, 0], 0.0)) + 1e-300
@@ -117,24 +131,26 @@ def _that_count(log: np.ndarray, away: np.ndarray, variance: np.ndarray) -> np.n
 
 
 def _windowed(
-    points: _Points, some: np.ndarray, window: float, is_curved: bool
+    points: _Points, some: np.ndarray, window: float, is_curved: bool, is_flat: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Factors on masses, means and covariances of nearest places, in windows around some points.
 
-    Unless it `is_curved`, places are linear over a window.
+    Unless it `is_curved`, places are linear over a window. If it `is_flat`, they have one component
+    less.
     """
     places, log, neighbours = points.places, points.log, points.neighbours
-    axes, components = len(neighbours), places.shape[1]
+    axes = len(neighbours)
     both = np.concatenate([log[:, None], places], axis=1)
     here = both[some]
-    slope = np.zeros((len(some), axes, 1 + components))
-    bend = np.zeros((len(some), axes, axes, 1 + components))
+    sides = [_sides(both, two, some, here) for two in neighbours]
+    flat = _flattened([0.5 * (above - below)[:, 1:] for above, below, _ in sides], is_flat)
+    here = flat(here)
+    slope = np.zeros((len(some), axes, here.shape[1]))
+    bend = np.zeros((len(some), axes, axes, here.shape[1]))
     for d in range(axes):
-        sides = [_beside(both, neighbours[d], some, here, side) for side in (0, 1)]
-        (above, has_up), (below, has_down) = sides
-        alone = ~has_up & ~has_down
-        slope[:, d] = np.where(alone[:, None], 0.0, 0.5 * (above - below))
-        bend[:, d, d] = np.where(alone[:, None], 0.0, above + below - 2.0 * here)
+        above, below, alone = flat(sides[d][0]), flat(sides[d][1]), sides[d][2]
+        slope[:, d] = 0.5 * (above - below)
+        bend[:, d, d] = above + below - 2.0 * here
         bend[alone, d, d, 0] = -(points.spacing**2)
         for e in range(d):
             total, known = np.zeros_like(here), np.ones(len(some), bool)
@@ -143,7 +159,7 @@ def _windowed(
                 for other, way in ((0, 1.0), (1, -1.0)):
                     corner = np.where(middle >= 0, neighbours[e][other, middle], -1)
                     known &= corner >= 0
-                    total += sign * way * both[corner]
+                    total += sign * way * flat(both[corner])
             bend[:, d, e] = bend[:, e, d] = np.where(known[:, None], 0.25 * total, 0.0)
     bend[..., 1:] *= is_curved
     gradient, curvature = slope[:, :, 0], -bend[:, :, :, 0]
@@ -172,6 +188,34 @@ def _inverse(precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values = np.maximum(values, 0.5)
         return (turn / values[:, None]) @ np.swapaxes(turn, 1, 2), values.prod(axis=1)
     return np.linalg.inv(precision), np.linalg.det(precision)
+
+
+def _flattened(slopes: list[np.ndarray], is_flat: bool) -> Callable[[np.ndarray], np.ndarray]:
+    """A map of values beside each point, without the narrowest direction of places.
+
+    A place that is nearest between the ends of a span is across the velocity. Along it, places
+    differ only as their planes turn. The map leaves it out, and keeps the lengths of places.
+    """
+    if not is_flat:
+        return lambda values: values
+    turn = np.linalg.eigh(sum(one[:, :, None] * one[:, None] for one in slopes))[1]
+
+    def flat(values: np.ndarray) -> np.ndarray:
+        across = np.einsum("kc,kcd->kd", values[:, 1:], turn[:, :, 1:])
+        whole, left = (np.linalg.norm(one, axis=1) for one in (values[:, 1:], across))
+        longer = np.where(left > 0.0, whole / left, 1.0)
+        return np.concatenate([values[:, :1], across * longer[:, None]], axis=1)
+
+    return flat
+
+
+def _sides(
+    both: np.ndarray, two: np.ndarray, some: np.ndarray, here: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values above and below some points along an axis, and which of them have no neighbour."""
+    (above, has_up), (below, has_down) = (_beside(both, two, some, here, one) for one in (0, 1))
+    alone = ~has_up & ~has_down
+    return np.where(alone[:, None], here, above), np.where(alone[:, None], here, below), alone
 
 
 def _beside(

@@ -46,7 +46,7 @@ def bend_of(h, a, c, e, f, g, last):
 
 
 def _at(share, t, h, y, after, a, last, bend, frame):
-    """Size and components of the distance at a share of the step."""
+    """Size, time, and components of the distance at a share of the step."""
     s = real(share)
     left = real(1.0) - s
     place = tuple(
@@ -60,13 +60,14 @@ def _at(share, t, h, y, after, a, last, bend, frame):
         for d in range(DIMENSION)
     )  # fmt: skip
     p = tuple(frame.parameters[j] for j in range(PARAMETERS))
-    found = distance(place, real(t + share * np.float64(h)), p)
+    time = t + share * np.float64(h)
+    found = distance(place, real(time), p)
     size = np.float64(found[0])
     if COMPONENTS > 1:
         size = np.float64(0.0)
         for k in range(COMPONENTS):
             size += np.float64(found[k]) * np.float64(found[k])
-    return (size,) + tuple(np.float64(found[k]) for k in range(COMPONENTS))  # noqa: RUF005
+    return (size, time) + tuple(np.float64(found[k]) for k in range(COMPONENTS))  # noqa: RUF005
 
 
 def nearer(best, t, h, y, after, a, last, bend, frame):
@@ -115,8 +116,8 @@ def nearer(best, t, h, y, after, a, last, bend, frame):
 
 
 def known(nearest, which, place):
-    """The nearest place of a point so far: its size, and its components."""
-    return tuple(np.float64(nearest[k, which, place]) for k in range(COMPONENTS + 1))
+    """The nearest place of a point so far: its size, its time, and its components."""
+    return tuple(np.float64(nearest[k, which, place]) for k in range(COMPONENTS + 2))
 
 
 def _line(mean, wide, radius):
@@ -154,7 +155,9 @@ def touch(index, radii, nodes, shares, few, of_few, mean, deviation, out):
     number = index - point * radii.size
     radius = radii[number]
     total = np.float64(0.0)
-    if COMPONENTS == 2:
+    if COMPONENTS == 1:
+        total = _line(mean[point, 0], deviation[point, 0], radius)
+    elif COMPONENTS == 2:
         total = _disc(point, 0, radius, mean, deviation, nodes, shares)
     else:
         middle = mean[point, 0]

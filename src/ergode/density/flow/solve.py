@@ -283,8 +283,8 @@ class FlowSolver:
         for place in np.flatnonzero(group.active).tolist():
             values = self.records[group.which[place]].values
             values["approach_probability"][:], values["approach_error"][:] = law_of(
-                nearest[1:, place], carrier.host(place)[1], group.starts[place], action.radii,
-                self.cut, carrier.device,
+                nearest[1:, place], carrier.host(place)[1], group.starts[place], action, self.cut,
+                carrier.device,
             )  # fmt: skip
 
     def _note(self, group: Group, time: float, row: int) -> None:
