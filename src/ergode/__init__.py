@@ -50,9 +50,11 @@ if TYPE_CHECKING:
     from ergode.models.epidemic.testing import Testing
     from ergode.models.epidemic.transitions import Infection, Progression
     from ergode.models.epidemic.vaccination import Vaccination
+    from ergode.models.estimation.approach import ClosestApproach
     from ergode.models.estimation.maneuver import Maneuver
     from ergode.models.estimation.measurement import Measurement
     from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
+    from ergode.models.estimation.station import LightTime, Station
     from ergode.models.fields import library as fields
     from ergode.models.fields.delay import Delay
     from ergode.models.fields.equations import field_from_equations
@@ -143,7 +145,9 @@ _HOMES = {
         "Deterministic", "Empirical", "Erlang", "Exponential", "Gamma", "HoldingTime",
         "LogNormal", "Weibull",
     ),
+    "ergode.models.estimation.approach": ("ClosestApproach",),
     "ergode.models.estimation.maneuver": ("Maneuver",),
+    "ergode.models.estimation.station": ("LightTime", "Station"),
     "ergode.models.estimation.measurement": ("Measurement",),
     "ergode.models.estimation.priors": ("Density", "Gaussian", "Mixture", "Samples"),
     "ergode.models.reactions.composed_rates": ("Branching", "Tabulated", "TemperatureTable"),
@@ -207,17 +211,18 @@ _MODULES = (
 
 __all__ = [
     "AccuracyWarning", "Arrhenius", "BlowersMasel", "Branching", "ByAttribute", "Calendar",
-    "Capacity", "Chebyshev", "Compartment", "CompartmentModel", "ComputedNetwork", "ContactNetwork",
+    "Capacity", "Chebyshev", "ClosestApproach", "Compartment", "CompartmentModel",
+    "ComputedNetwork", "ContactNetwork",
     "ContactTracing", "Delay", "Density", "DetailedBalance", "Deterministic", "Device",
     "DeviceResult", "Empirical", "ErgodeError",
     "ErgodeWarning", "Erlang", "Event", "Exponential", "FailureWarning", "Falloff", "Gamma",
     "Gaussian", "HoldingTime", "Importation", "Infection", "InterruptionWarning", "Intervention",
-    "Isolation", "LayerClosure", "LinearBurke", "LogNormal",
+    "Isolation", "LayerClosure", "LightTime", "LinearBurke", "LogNormal",
     "Maneuver", "Measurement", "Mixture", "ModelError", "Nasa9Polynomials", "NasaPolynomials",
     "Nucleus", "PerformanceWarning", "Photolysis", "PlanError", "PowerLaw", "PressureLog",
     "Progression", "RateExpression", "Reaclib", "Reaction", "ReactionDiffusion",
     "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species",
-    "Status", "Tabulated", "TemperatureFit", "TemperatureTable", "TemporalContacts",
+    "Station", "Status", "Tabulated", "TemperatureFit", "TemperatureTable", "TemporalContacts",
     "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",

@@ -187,7 +187,8 @@ def test_its_cuda_kernels_compile(precision):
         row, row, np.eye(size, dtype=precision)[None], np.zeros((1, 6), precision), row, row
     )
     still = np.zeros((size, size)), np.zeros(3)
-    follow = (0, count, count, 0.0, 1.0, np.zeros(1), one, *still, frame, points, log, log, log)
+    logs = (log,) * 4
+    follow = (0, count, count, 0.0, 1.0, np.zeros(1), one, *still, frame, points, *logs)
     assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
     kills = carrier.kernel_of(LINEAR, precision, killing=lambda y, t, p: (y[0] * y[0],))
     assert "__local_depot" not in cuda.ptx(kills.compiled("cuda"), follow)

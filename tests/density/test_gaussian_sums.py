@@ -211,7 +211,7 @@ def test_its_cuda_kernels_compile():
         kernel.compiled("cuda"),
         (
             0, count, count, 0.0, 1.0, np.zeros(1), one, square, np.zeros(3), frame, states, log,
-            log, log,
+            log, log, log,
         ),
         optimized=False,
     )  # fmt: skip

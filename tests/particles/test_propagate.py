@@ -233,8 +233,8 @@ def test_expected_measurements_compile_for_cuda():
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda, kernels
     from ergode.core.compiler.language import UserFunction
+    from ergode.models.estimation.gate import PARAMETERS, VARIABLES, expected_at
     from ergode.models.estimation.likelihood import COMPONENTS, H
-    from ergode.particles.kalman import PARAMETERS, VARIABLES, expected_at
 
     bindings = {H: UserFunction(angle), COMPONENTS: 2, VARIABLES: 2, PARAMETERS: 1}
     kernel = kernels.for_each(expected_at, bindings=bindings).compiled("cuda")

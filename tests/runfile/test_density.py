@@ -40,6 +40,8 @@ time = 1
 variable = "v"
 value = 0.5
 variance = 0.04
+gate = 4
+degrees_of_freedom = 2.5
 
 [[measurements]]
 time = 0.5
@@ -80,6 +82,7 @@ def test_everything_that_can_be_said(tmp_path):
     assert isinstance(run.prior, ergode.Mixture) and run.prior.weights.tolist() == [0.25, 0.75]
     one, two, three = options["measurements"]
     assert one.h((1.0, 2.0), 0.0, (4.0, 0.1)) == (2.0,) and one.value.tolist() == [0.5]
+    assert (one.gate, one.degrees_of_freedom, two.gate) == (4.0, 2.5, None)
     assert two.h((3.0, 2.0), 0.0, (4.0, 0.1)) == (9.0, math.atan(0.5)) and two.angles == (1,)
     assert np.array_equal(two.covariance, np.diag([0.2, 0.3]))
     assert three.likelihood((-3.0, 2.0), 0.0, (4.0, 0.1)) == (-3.0,)
@@ -149,3 +152,35 @@ covariance = [0.1]
     run = read(tmp_path, text + END)
     assert not run.has_figure
     assert len(run.prior.each) == 2 and run.options["measurements"][0].side_by_side == 2
+
+
+def test_a_closest_approach_is_told_in_formulas(tmp_path):
+    """A straight line that passes a fixed point."""
+    text = """
+engine = "density"
+
+[equations]
+x = "speed"
+y = "0 * x"
+
+[parameters]
+speed = 2
+
+[prior]
+mean = [-2, 0.1]
+covariance = [0.01, 0.04]
+
+[propagate]
+times = { stop = 2, count = 3 }
+device = "cpu"
+closest_approach = { distance = ["x", "y"], radii = [0.01, 0.1], begin = 0.5 }
+"""
+    run = read(tmp_path, text)
+    approach = run.options["closest_approach"]
+    assert approach.distance((3.0, 2.0), 0.0, (4.0,)) == (3.0, 2.0)
+    assert (approach.radii.tolist(), approach.begin, approach.end) == ([0.01, 0.1], 0.5, None)
+    told = run.summary(run.execute(progress=False))
+    exact = math.erf(0.0) - math.erf(-0.2 / 0.2 / math.sqrt(2))
+    assert float(told["probability of coming within 0.1"]) == pytest.approx(exact / 2, rel=0.01)
+    with pytest.raises(ErgodeError, match="radii"):
+        read(tmp_path, text.replace("radii", "radius"))

@@ -17,13 +17,16 @@ from ergode.models.estimation.priors import Gaussian, Mixture
 
 KILLING = "a killing rate"
 
+WALLS = "a grid has the law of first passage by region= and boundary='absorbing'"
+"""What takes the place of a closest approach."""
+
 MEASURED_MOST = 100
 """Number of measured values of all densities above which a fixed grid takes less time."""
 
 
 def choose(
     asked: Estimation, noise: Noise | None, limits: Limits | None, also: str,
-    of_carrier: dict[str, Any], *, smooth: bool, **given: bool,
+    of_carrier: dict[str, Any], *, smooth: bool, approach: bool = False, **given: bool,
 ) -> tuple[SchemeName, str]:  # fmt: skip
     """The scheme that ``"auto"`` is, and why; `given` tells which options of a grid are given.
 
@@ -32,6 +35,8 @@ def choose(
     """
     if smooth:
         return "flow", "smoothing: points that follow the flow keep what later measurements say"
+    if approach:
+        return "flow", "a closest approach: points that follow the flow know how near they come"
     wanted = [name for name, is_given in given.items() if is_given]
     why = why_not_flow(asked, noise, limits, also)
     if why:
@@ -78,7 +83,7 @@ def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None, 
         (limits is not None, "a region or a conserved quantity"),
         (noise is not None and noise.matrix is None, "process noise given by a function"),
         (
-            wide and any(one.likelihood is not None for one in asked.measurements),
+            wide and not all(one.is_gaussian for one in asked.measurements),
             "both noise and a likelihood of its own",
         ),
         (
@@ -95,7 +100,7 @@ def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None, 
 
 def check_flow(
     asked: Estimation, noise: Noise | None, limits: Limits | None, also: str,
-    *, smooth: bool, **given: bool,
+    *, smooth: bool, approach: bool = False, **given: bool,
 ) -> None:  # fmt: skip
     """Refuse what only a fixed grid can do, by a PlanError, and options without effect."""
     if smooth and (limits is not None or is_wide(asked, noise) or also == KILLING):
@@ -104,6 +109,10 @@ def check_flow(
         raise PlanError(
             f"smooth=True is for densities without {what}: only there points keep their weights"
         )
+    if approach and (limits is not None or is_wide(asked, noise) or also == KILLING):
+        what = "process noise, or maneuvers with a covariance" if limits is None else "walls"
+        what = KILLING if also == KILLING else what
+        raise PlanError(f"closest_approach is for densities without {what}: {WALLS}")
     if why := why_not_flow(asked, noise, limits, also):
         raise PlanError(f"scheme 'flow' is for densities without {why}; use scheme='split'")
     checkpoint.refuse_checkpoints("scheme 'flow' runs in one piece; use scheme='split'")

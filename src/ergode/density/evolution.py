@@ -13,6 +13,7 @@ from ergode.core import kernels, launch, resident
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import PerformanceWarning, PlanError
+from ergode.core.foreign import on_host
 from ergode.core.launch import check_room, room_on
 from ergode.core.status import Status
 from ergode.density import bayes, difficulty, jump
@@ -37,6 +38,7 @@ from ergode.density.specialize import (
     varies,
 )
 from ergode.density.transport import forcing
+from ergode.models.estimation.gate import innovation_of
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
@@ -300,6 +302,19 @@ class Evolution:
     def summaries(self) -> list[Summary]:
         """Moments and sharpness of each density, from the latest call."""
         return summaries_of(self.lattices, np.asarray(self._counters))
+
+    def innovation(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
+        """Distances of values from what densities expect [density], in deviations."""
+        found = np.full(self.count, np.nan)
+        for which in np.flatnonzero(~self.has_ended).tolist():
+            lattice, one = self.lattices[which], slice(which, which + 1)
+            keys, mass = (on_host(part) for part in self.read(which))
+            points = lattice.points(lattice.unpack(keys))
+            values = self.parameters[one]
+            found[which] = innovation_of(
+                self.device, measurement, places[one], points[None], values, mass[None]
+            )[0]
+        return found
 
     def correct(
         self, measurement: Measurement, places: np.ndarray

@@ -70,6 +70,14 @@ results.register(
             "variables; missing with walls or noise by a function, after a measurement, and if "
             "the density moved too little to be smeared",
         ),
+        Variable(
+            "approach_probability", (SWEPT, "radius"), "floating", "1",
+            "with a closest approach: probability of coming as near as a radius", optional=True,
+        ),
+        Variable(
+            "approach_error", (SWEPT, "radius"), "floating", "1",
+            "with a closest approach: error of its probability", optional=True,
+        ),
         Variable("status", (SWEPT,), "uint8", "1", "how the density ended (see Status)"),
         *of_measurements(SWEPT),
         Variable(

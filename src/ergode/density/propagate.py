@@ -12,11 +12,11 @@ from ergode.core import devices, launch, log, results
 from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.divide import Executor, StorePath, divisible
-from ergode.core.errors import AccuracyWarning, PlanError
+from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.whole import decided, decided_once, door
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
-from ergode.density.choice import KILLING, check_flow, choose, is_wide
+from ergode.density.choice import KILLING, WALLS, check_flow, choose, is_wide
 from ergode.density.edges import closed, killing_of, limits_of, periods_of
 from ergode.density.flow.bend import bend_of
 from ergode.density.flow.check import check, smearing_warning
@@ -30,6 +30,7 @@ from ergode.density.record import together
 from ergode.density.resolution import SHARPEST, across, measured_scale, resolving_width
 from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
 from ergode.models.cut import ROWS, axis_of_densities
+from ergode.models.estimation.approach import ClosestApproach
 from ergode.models.estimation.estimation import Estimation, estimation
 from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
@@ -73,6 +74,7 @@ def propagate(
     boundary: Literal["reflecting", "absorbing"] = "reflecting",
     killing_rate: Callable[..., tuple[Any, ...]] | None = None,
     periodic: Mapping[str, float] | None = None,
+    closest_approach: ClosestApproach | None = None,
     keep: Literal["all", "last", "none"] | None = None,
     smooth: bool = False,
     max_cells: int | None = None,
@@ -207,6 +209,13 @@ def propagate(
         short ways from the mean direction, within half a period of the prior's mean, and a variance
         is that of the short ways: at most that of a uniform angle, a twelfth of the squared period.
         Not with rotated `axes` or maneuvers with a covariance.
+    closest_approach : ClosestApproach, optional
+        Span of time, and radii, for the law of the least distance along paths, such as the
+        probability of a collision. Only with ``"flow"``, and without noise. It is that of the
+        density given the measurements up to the beginning of the span (with `smooth`, all
+        measurements). Paths that end within the span, such as by a fall into a singularity, count
+        with their distance up to then. Several approaches to an object have a call each, or the
+        span should have one.
     keep : {"all", "last", "none"}, optional
         Times at which the density itself is part of the result. The default is ``"all"`` for a
         single density, and ``"none"`` for many.
@@ -236,14 +245,18 @@ def propagate(
     xarray.Dataset
         mean(time, variable), ``covariance(time, variable, variable_)``, mass_lost(time),
         cell_count(time) and the mass balance; for each measurement the evidence, the moments
-        before it and whether the posterior can be trusted (``posterior_cut``, ``posterior_shift``,
-        ``evidence_shift``, ``posterior_cells_in_deviation``); and the cells of all times, end to
-        end (see `ergode.density.cells_at`). ``unreliable_from`` is the first time from which the
+        before it, whether a gate left it out (``left_out``) and whether the posterior can be
+        trusted (``posterior_cut``, ``posterior_shift``, ``evidence_shift``,
+        ``posterior_cells_in_deviation``); and the cells of all times, end to end (see
+        `ergode.density.cells_at`). ``unreliable_from`` is the first time from which the
         density may be wrong, by a measurement or by transport: the alarm of measurements is
         cautious, and a shift is what the error could be, not what it is. ``mean_error`` and
         ``deviation_error`` are differences from points that follow the flow, which have no
         numerical diffusion; they are missing if the density moved too little to be smeared.
         The grid's centre, width and axes, and the threshold.
+        With a `closest_approach`, ``approach_probability(radius)`` and ``approach_error(radius)``,
+        an estimate of its error: by the width of the windows around points, and by the mass that
+        the lattice leaves out, for an approach at its edge (`retained` makes it less).
         With an absorbing boundary or a killing rate, ``survival(time)`` is the probability that is
         left, and ``mass_absorbed`` and ``mass_killed`` are what has been taken by then.
         ``result["mass_absorbed"].differentiate("time")`` is the density of the time of first
@@ -334,11 +347,21 @@ def propagate(
     if is_wide(asked, noise):
         of_carrier |= {"precision": "float64", "noise": None if noise is None else noise.matrix}
     reason = "asked for"
+    approach = None
+    if closest_approach is not None:
+        if not isinstance(closest_approach, ClosestApproach):
+            raise ModelError(
+                f"closest_approach is {closest_approach!r}; expected an ergode.ClosestApproach"
+            )
+        approach = closest_approach.of(asked)
     if scheme == "auto":
         scheme, reason = decided_once(
             "scheme",
-            lambda: choose(asked, noise, limits, also, of_carrier, smooth=smooth, **given),
-        )
+            lambda: choose(
+                asked, noise, limits, also, of_carrier, smooth=smooth,
+                approach=approach is not None, **given,
+            ),
+        )  # fmt: skip
     on_grid = GRIDS.get(scheme)
     if killing is not None and asked.measurements and on_grid is not None:
         raise PlanError(
@@ -348,6 +371,8 @@ def propagate(
         raise PlanError(
             f"smooth=True is for scheme='flow'; '{scheme}' forgets where mass came from"
         )
+    if approach is not None and on_grid is not None:
+        raise PlanError(f"closest_approach is for scheme='flow'; {WALLS}")
     if smooth and not asked.measurements:
         raise PlanError("smooth=True has no effect without measurements")
     turned = None if noise is None or on_grid is None else noise.matrix
@@ -363,12 +388,14 @@ def propagate(
     jumps = decided("maneuvers", noted(asked.maneuvers))
     solver: Solver | FlowSolver
     if on_grid is None:
-        check_flow(asked, noise, limits, also, smooth=smooth, **given)
+        check_flow(
+            asked, noise, limits, also, smooth=smooth, approach=approach is not None, **given
+        )
         solver = FlowSolver(
             asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
             keep=keep, show=progress,
             options=of_carrier | {"killing": killing, "periods": periods},
-            is_wide=is_wide(asked, noise), smooth=smooth,
+            is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
         )  # fmt: skip
         door()
         if solver.is_wide and reason == "asked for":
@@ -489,6 +516,9 @@ def _dataset(
         "variable_": names,
         "measurement": [measurement.time for measurement in asked.measurements],
     }
+    approach = getattr(solver, "approach", None)
+    if approach is not None:
+        coords["radius"] = approach[0].radii
     every = {**found, "threshold": solver.used, "unreliable_from": solver.unreliable_from}
     shaped = {
         name: value if name in ("coordinate", "mass")

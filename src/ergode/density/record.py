@@ -16,8 +16,9 @@ from ergode.density.moments import Summary
 
 _OF_MEASUREMENTS = (
     "log_evidence", "prior_mean", "prior_covariance", "posterior_cut", "posterior_shift",
-    "evidence_shift", "posterior_cells_in_deviation",
+    "evidence_shift", "posterior_cells_in_deviation", "innovation_distance", "left_out",
 )  # fmt: skip
+_OF_APPROACH = "approach_probability", "approach_error"
 _OF_LOSSES = "survival", "mass_absorbed", "mass_killed"
 _AT_END = "status", "time_reached"  # set when the run ends
 
@@ -31,6 +32,8 @@ class Record:
     measurement_count: int
     keep: str
     lossy: bool = False  # whether walls absorb or a rate kills
+    gates: bool = False  # whether measurements have gates
+    radii: int = 0  # of a closest approach
     values: dict[str, np.ndarray] = field(default_factory=dict)
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     done: int = 0
@@ -62,6 +65,10 @@ class Record:
             "cell_count": (size,),
             "time_reached": (),
         } | dict.fromkeys(_OF_LOSSES if self.lossy else (), (size,))
+        if self.gates:
+            shapes |= {"innovation_distance": (count,), "left_out": (count,)}
+        if self.radii:
+            shapes |= dict.fromkeys(_OF_APPROACH, (self.radii,))
         # Values that are not computed stay missing.
         self.values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         self.values["status"] = np.array(Status.NOT_RUN, np.uint8)
@@ -104,6 +111,12 @@ class Record:
         self.values["prior_covariance"][index] = summary.covariance
         self.values["log_evidence"][index] = log_evidence
 
+    def at_gate(self, index: int, distance: float, left_out: bool) -> None:
+        """Record how far a value was from the expected one, and whether a gate left it out."""
+        if self.gates:
+            self.values["innovation_distance"][index] = distance
+            self.values["left_out"][index] = left_out
+
     def after_measurement(
         self, index: int, summary: Summary, missing: float, shift: float, evidence: float
     ) -> None:
@@ -119,7 +132,7 @@ class Record:
         self.is_complete = self.done > 0 and time <= reached[-1]
         self.times = reached if self.is_complete else np.append(reached, time)
         for name, value in self.values.items():
-            if name not in _OF_MEASUREMENTS and value.ndim > 0:
+            if name not in _OF_MEASUREMENTS + _OF_APPROACH and value.ndim > 0:
                 self.values[name] = value[: self.times.size]
 
     def state(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ergode.core.status import Status
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
 from ergode.density.record import Record
+from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 
@@ -167,9 +168,11 @@ class Run:
         goes_on = ~evolution.has_ended
         before = evolution.summaries()
         budget = evolution.budget
-        evidence, faint = evolution.correct(measurement, self._places)
+        distance, left_out = gated(evolution, measurement, self._places)
+        evidence, faint = evolution.correct(*measurement.without(left_out, self._places))
         for which in np.flatnonzero(goes_on).tolist():
             self.records[which].at_measurement(index, before[which], evidence[which])
+            self.records[which].at_gate(index, distance[which], left_out[which])
         dropped = budget["pruned"] + budget["lost"]
         impossible = goes_on & ~np.isfinite(evidence)
         if impossible.any():

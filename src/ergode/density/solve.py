@@ -65,7 +65,7 @@ class Solver:
         absorbs = self.limits is not None and self.limits.absorbs
         return Record(
             self.lattices[which], asked.times, len(asked.measurements), self.keep,
-            lossy=absorbs or self.options["killing"] is not None,
+            lossy=absorbs or self.options["killing"] is not None, gates=asked.has_gates,
         )  # fmt: skip
 
     def solve(self) -> None:

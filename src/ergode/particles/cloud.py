@@ -17,6 +17,7 @@ from ergode.core.foreign import on_host
 from ergode.core.inputs import unrecorded
 from ergode.core.resident import beside
 from ergode.density.flow.weighted import Moments, Weighted
+from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
@@ -57,6 +58,7 @@ class Cloud(Weighted):
         self.before: list[tuple[np.ndarray, np.ndarray]] = []
         # Effective sample size at each measurement, before resampling.
         self.effective: list[float] = []
+        self.gates: list[tuple[float, float]] = []  # distance, and whether a value was left out
         self.resampled_count = 0
         # [particle]: particles whose integration failed; their weight is zero.
         self.lost: np.ndarray | None = None
@@ -144,6 +146,7 @@ class Cloud(Weighted):
             "points": self.device.get(self.points),
             "log_weights": log_weights if log_weights.any() else none,
             "log_evidence": np.array(self.log_evidence), "effective": np.array(self.effective),
+            "gates": np.array(self.gates).reshape(-1, 2),
             "prior_mean": np.array([mean for mean, _ in self.before]).reshape(-1, size),
             "prior_covariance": np.array([one for _, one in self.before]).reshape(-1, size, size),
             "lost": none if self.lost is None else self.lost,
@@ -161,6 +164,7 @@ class Cloud(Weighted):
         self.log_evidence, self.effective = (
             state[name].tolist() for name in ("log_evidence", "effective")
         )
+        self.gates = [tuple(row) for row in state["gates"].tolist()]
         self.before = list(zip(state["prior_mean"], state["prior_covariance"], strict=True))
         self.lost, self._origin = (
             state[name] if state[name].size else None for name in ("lost", "origin")
@@ -251,7 +255,9 @@ class Cloud(Weighted):
         log_weights = self.log_weights
         self.log_weights = self.device.empty(log_weights.shape, np.float64)
         self.device.copy(log_weights, self.log_weights)
-        constant = float(self.weigh(measurement, _ONE)[0])
+        distance, left_out = gated(self, measurement, _ONE)
+        self.gates.append((float(distance[0]), float(left_out[0])))
+        constant = float(self.weigh(*measurement.without(left_out, _ONE))[0])
         self._known = None
         gained = float(self.moments().log_mass[0] - before.log_mass[0])
         if not math.isfinite(gained):

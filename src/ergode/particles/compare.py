@@ -241,7 +241,7 @@ def _gaussian(
 ) -> dict[str, np.ndarray]:
     """Moments of the Kalman filter at each time, and its evidence; NaN if it is not for these."""
     size, count = len(asked.field.variables), len(asked.measurements)
-    if any(one.likelihood is not None for one in asked.measurements):
+    if not all(one.is_gaussian for one in asked.measurements):
         return {
             "mean": np.full((asked.times.size, size), np.nan),
             "covariance": np.full((asked.times.size, size, size), np.nan),

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 
 from ergode import trajectories
-from ergode.core import devices, kernels
+from ergode.core import devices
 from ergode.core.arguments import number, refuse_idle
-from ergode.core.compiler.language import UserFunction, option, real, unroll
 from ergode.core.errors import InterruptionWarning, ModelError
 from ergode.core.status import Status
 from ergode.density.noise import Noise, noise_of
 from ergode.models.estimation.covariances import are_definite
 from ergode.models.estimation.estimation import Estimation
-from ergode.models.estimation.likelihood import COMPONENTS, H
+from ergode.models.estimation.gate import expected_at_points
 from ergode.models.estimation.linear_update import short_way, updated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
@@ -27,28 +26,9 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.particles.sigma_points import SigmaPoints
 from ergode.particles.tolerances import rtol_of
 
-VARIABLES = option()
-"""Number of variables."""
-
-PARAMETERS = option()
-"""Number of parameters."""
-
 _STEPS = 200
 _RTOL = 1e-9
 _FINE = 1e-7  # absolute tolerance, in units of the distance of a sigma point
-
-
-def expected_at(index, points, t, parameters, out):  # type: ignore[no-untyped-def]
-    """What a measurement would give without noise at a state, for one point.
-
-    Model: `points` [point, variable], `parameters` [point, parameter]. Out: `out`
-    [point, component].
-    """
-    y = tuple(points[index, j] for j in range(VARIABLES))
-    p = tuple(parameters[index, j] for j in range(PARAMETERS))
-    found = H(y, t, p)
-    for a in unroll(range(COMPONENTS)):
-        out[index, a] = real(found[a])
 
 
 def bank_of(
@@ -57,10 +37,11 @@ def bank_of(
 ) -> Bank:  # fmt: skip
     """Filters that begin at their priors; checks the options."""
     for one in asked.measurements:
-        if one.likelihood is not None:
+        if not one.is_gaussian:
+            has = "a likelihood" if one.h is None else "degrees_of_freedom"
             raise ModelError(
-                f"the measurement at time {one.time:g} has a likelihood; a Kalman filter needs h, "
-                "value and covariance"
+                f"the measurement at time {one.time:g} has {has}; a Kalman filter needs h, "
+                "value and covariance of Gaussian noise"
             )
     size = len(asked.field.variables)
     field = asked.field
@@ -222,22 +203,8 @@ class Bank:
 
     def _update(self, measurement: Measurement) -> None:
         """Apply a measurement."""
-        size, count = self.transform.size, self.transform.count
         points = self._points()
-        device, components = self.device, measurement.component_count
-        out = device.empty((points.shape[0] * count, components), np.float64)
-        assert measurement.h is not None  # see `bank_of`
-        bindings = {
-            H: UserFunction(measurement.h, (components,)), COMPONENTS: components, VARIABLES: size,
-            PARAMETERS: self.parameters.shape[1],
-        }  # fmt: skip
-        each = np.repeat(self.parameters, count, axis=0)
-        with kernels.readable_errors():
-            device.run(
-                kernels.for_each(expected_at, bindings=bindings), len(out),
-                device.put(points.reshape(-1, size)), measurement.time, device.put(each), out,
-            )  # fmt: skip
-        expected = device.get(out).reshape(-1, count, components)
+        expected = expected_at_points(self.device, measurement, points, self.parameters)
         angles = list(measurement.angles)
         expected[..., angles] = expected[:, :1, angles] + short_way(
             expected[..., angles] - expected[:, :1, angles]
@@ -262,8 +229,15 @@ class Bank:
         self.mean[~good], self.covariance[~good] = np.nan, np.nan
         if good.any():
             root = np.linalg.cholesky(self.covariance[good])
-            *evidence, shift, left = updated(slopes[good], noise[good], away[good])
-            found["normalised_innovation_squared"][good], found["log_evidence"][good] = evidence
+            square, evidence, shift, left = updated(slopes[good], noise[good], away[good])
+            found["normalised_innovation_squared"][good] = square
+            if measurement.gate is not None:
+                found["innovation_distance"] = np.sqrt(found["normalised_innovation_squared"])
+                found["left_out"] = np.asarray(found["innovation_distance"] > measurement.gate)
+                out = found["left_out"][good]
+                evidence[out], shift[out] = 0.0, 0.0
+                left[out] = np.eye(len(root[0]))
+            found["log_evidence"][good] = evidence
             self.mean[good] += np.einsum("kij,kj->ki", root, shift)
             after = root @ left
             self.covariance[good] = after @ np.swapaxes(after, 1, 2)
@@ -275,6 +249,8 @@ class Bank:
             "prior_mean": (size,), "prior_covariance": (size, size),
             "normalised_innovation_squared": (), "log_evidence": (),
         }  # fmt: skip
+        if any("left_out" in row for row in self.seen):
+            shapes |= {"innovation_distance": (), "left_out": ()}
         found = {
             name: np.full((len(self.mean), count, *shape), np.nan) for name, shape in shapes.items()
         }

@@ -209,6 +209,9 @@ def propagate(
             "prior_mean": _filled([m for m, _ in cloud.before], (len(found), size)),
             "prior_covariance": _filled([c for _, c in cloud.before], (len(found), size, size)),
         }
+        if asked.has_gates:
+            gates = _filled(cloud.gates, (len(found), 2))
+            values |= {"innovation_distance": gates[:, 0], "left_out": gates[:, 1]}
         attrs = results.provenance(
             stopwatch, engine="particles", method=cloud.pushed.method, device=place.name,
             device_model=place.model, device_reason=place.reason, model_digest=field.digest,

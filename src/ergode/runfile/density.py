@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode import density, plots
 from ergode.core.words import counted
+from ergode.models.estimation.approach import ClosestApproach
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
@@ -85,6 +86,9 @@ class DensityRun:
             found[f"final standard deviation of {name}"] = spread(np.sqrt(variance))
         if "survival" in last:
             found["survival"] = spread(last["survival"].values)
+        for radius in last.get("radius", []):
+            near = last["approach_probability"].sel(radius=radius)
+            found[f"probability of coming within {float(radius):g}"] = spread(near.values)
         return found | {
             "probability lost": spread(last["mass_lost"].values),
             "cells": spread(last["cell_count"].values),
@@ -100,7 +104,8 @@ def read(top: Table) -> DensityRun:
         "measurements": [_measurement(one, field) for one in _tables(top, "measurements")],
         "maneuvers": [_maneuver(one) for one in _tables(top, "maneuvers")],
     }
-    of_state = dict.fromkeys(_OF_STATE, partial(_function, field=field))
+    of_state: dict[str, Any] = dict.fromkeys(_OF_STATE, partial(_function, field=field))
+    of_state["closest_approach"] = partial(_approach, field=field)
     options |= table.options({**READERS, **of_state})
     return DensityRun(field, _prior(top.table("prior"), field), options)
 
@@ -109,6 +114,17 @@ def _function(table: Table, key: str, field: VectorField) -> Any:
     """A function of the state, from its formula."""
     with table.explaining():
         return function_of_state([table.text(key)], field, key)
+
+
+def _approach(table: Table, key: str, field: Any = None) -> ClosestApproach:
+    """A closest approach, whose distance is a list of formulas."""
+    given = table.table(key)
+    given.only(["distance", "radii", "begin", "end"])
+    span = {name: given.number(name) for name in ("begin", "end") if name in given}
+    with given.explaining():
+        of = [str(one) for one in given.items("distance")]
+        distance = function_of_state(of, field, "distance")
+        return ClosestApproach(distance, given.numbers("radii"), **span)
 
 
 def _periods(table: Table, key: str) -> dict[str, float]:
@@ -158,18 +174,19 @@ def _measurement(table: Table, field: VectorField) -> Measurement:
             told = function_of_state([table.text("log_likelihood")], field, "log_likelihood")
             return Measurement(time, likelihood=told)
     if "variable" in table:
-        table.only(["time", "variable", "value", "variance"])
+        table.only(["time", "variable", "value", "variance", *_ROBUST])
         of = [table.choice("variable", field.variables)]
         value, noise = np.array([table.number("value")]), np.array([table.number("variance")])
         angles: list[int] = []
     else:
-        table.only(["time", "of", "value", "covariance", "angles"])
+        table.only(["time", "of", "value", "covariance", "angles", *_ROBUST])
         of = [str(one) for one in table.items("of")]
         value, noise = _matrix(table, "value"), _matrix(table, "covariance")
         angles = [int(k) for k in table.numbers("angles")] if "angles" in table else []
     with table.explaining():
         seen = function_of_state(of, field, "of")
-        return Measurement(time, seen, value, noise, angles)
+        robust: dict[str, Any] = {name: table.number(name) for name in _ROBUST if name in table}
+        return Measurement(time, seen, value, noise, angles, **robust)
 
 
 def _maneuver(table: Table) -> Maneuver:
@@ -191,6 +208,7 @@ def _matrix(table: Table, key: str) -> np.ndarray:
     return np.array(numbers)
 
 
+_ROBUST = ("degrees_of_freedom", "gate")
 _OF_STATE = ("conserved", "region", "killing_rate")
 READERS: Readers = {
     **dict.fromkeys(_OF_STATE, Table.text),
@@ -199,6 +217,7 @@ READERS: Readers = {
     "width": Table.one_or_more,
     "axes": _axes,
     "periodic": _periods,
+    "closest_approach": _approach,
     **dict.fromkeys(("max_cells", "chunk"), Table.integer),
     "store": Table.path,
     "checkpoint": Table.number,

@@ -20,6 +20,7 @@ from ergode.density.flow.points import CUT, WIDE_BY_DEFAULT, wide_start_of
 from ergode.density.flow.solve import Row, actions, scales_of
 from ergode.density.flow.weighted import Moments
 from ergode.models.estimation.estimation import Estimation
+from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Gaussian, Mixture
@@ -110,7 +111,8 @@ def _moments(carrier: Carrier, which: int, asked: Estimation) -> History:
             carrier.jump(action, places)
             continue
         if isinstance(action, Measurement):
-            carrier.weigh(action, places)
+            _, left_out = gated(carrier, action, places)
+            carrier.weigh(*action.without(left_out, places))
         elif isinstance(action, Row) and action.row not in rows:
             continue
         found.append((time, carrier.moments()))

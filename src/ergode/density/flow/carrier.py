@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
-from ergode.density.flow import gaussians, stepper, sums
+from ergode.density.flow import gaussians, nearest, stepper, sums
 from ergode.density.flow.folds import uneven
 from ergode.density.flow.points import Start
 from ergode.density.flow.smeared import Smeared
@@ -22,6 +23,7 @@ from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame, Lattice, frame_rows
 from ergode.density.noise import depends_on_time
 from ergode.models.estimation import likelihood
+from ergode.models.estimation.gate import distance_of
 from ergode.models.estimation.linear_update import short_way, updated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
@@ -85,7 +87,8 @@ class Carrier(Weighted):
         (self._exact,) = device.put_together([parameters])
         self._start = starts[0]
         self._smeared: Smeared | None = None
-        self._kernel = kernel_of(field, precision, self._is_wide, killing)
+        self._field, self._kernel = field, kernel_of(field, precision, self._is_wide, killing)
+        self._nearest: Any = None  # [2 + component, density, point], where paths are watched
         self._periods = periods
         # [density, point]: what a killing rate has added to log-weights since a measurement
         self._killed = None if killing is None else device.zeros(self.log_weights.shape, np.float64)
@@ -103,9 +106,32 @@ class Carrier(Weighted):
                 self._kernel, total, self.point_count, begin, end,
                 self._rtol, self._atol, self._noise, self._how, self._frame, self.points,
                 self.log_weights, self._steps,
-                self.log_weights if self._killed is None else self._killed, is_brief=is_brief,
+                self.log_weights if self._killed is None else self._killed,
+                self.log_weights if self._nearest is None else self._nearest, is_brief=is_brief,
                 grain=max(_BRIEF, -(-total // self.device.core_count)) if is_brief else None,
             )  # fmt: skip
+
+    @contextmanager
+    def aside(self, distance: UserFunction) -> Iterator[Any]:
+        """Carry the points and watch their distances, and come back; yields the nearest places.
+
+        They are [2 + component, density, point], on the device: sizes, times, and components.
+        """
+        names = "points", "log_weights", "_steps", "_shift", "_kernel", "_nearest"
+        kept = {name: getattr(self, name) for name in names}
+        for name in names[:3]:
+            copy = self.device.empty(kept[name].shape, kept[name].dtype)
+            self.device.copy(kept[name], copy)
+            setattr(self, name, copy)
+        self._kernel = kernel_of(self._field, self.precision, distance=distance)
+        assert distance.shape is not None
+        there = self.device.empty((2 + distance.shape[0], self.count, self.point_count), np.float64)
+        self.device.copy(np.full(there.shape, np.inf), there)
+        self._nearest = there
+        try:
+            yield there
+        finally:
+            vars(self).update(kept)
 
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
         """Move the points, and widen Gaussian cells."""
@@ -227,6 +253,45 @@ class Carrier(Weighted):
 
     def _update(self, measurement: Measurement, places: np.ndarray) -> None:
         """Update Gaussian cells, and weigh them by what they expected to be measured."""
+        n = self.size
+        slopes, noise, away, _ = self._linearised(measurement, places)
+        log = np.array(self.device.get(self.log_weights))
+        states = np.array(self.device.get(self.points))
+        good = np.isfinite(log) & np.isfinite(away).all(axis=2) & np.isfinite(noise).all((2, 3))
+        good &= np.isfinite(slopes).all(axis=(2, 3))
+        log[~good] = -np.inf
+        _, evidence, shift, left = updated(slopes[good], noise[good], away[good])
+        root = np.moveaxis(states[n:].reshape(n, n, self.count, self.point_count), (0, 1), (3, 2))
+        root = root[good]
+        states[:n][:, good] += np.einsum("ikj,ij->ki", root, shift)
+        after = root @ left
+        states[n:][:, good] = np.moveaxis(after, (2, 1), (0, 1)).reshape(n * n, len(after))
+        log[good] += evidence
+        self.device.copy(states, self.points)
+        self.device.copy(log, self.log_weights)
+        self._steps = self.device.zeros((self.count, self.point_count), np.float64)
+
+    def innovation(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
+        """Distances of values from what densities expect [density], in deviations."""
+        if not self._is_wide:
+            return super().innovation(measurement, places)
+        slopes, noise, away, missing = self._linearised(measurement, places)
+        log = np.array(self.device.get(self.log_weights))
+        weights = np.exp(log - log.max(axis=1, keepdims=True))
+        own = noise + np.einsum("ijka,ijkb->ijab", slopes, slopes)
+        share = weights / weights.sum(axis=1, keepdims=True)
+        spread = np.einsum("ij,ijab->iab", share, own)
+        return distance_of(away, spread, weights, measurement, missing)
+
+    def _linearised(
+        self, measurement: Measurement, places: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """How cells see a measurement; its last are missing components [density, component].
+
+        Slopes [density, point, variable, component] by a cell's own normal variables, covariances
+        of the noise [density, point, component, component], and values less the expected ones
+        [density, point, component].
+        """
         n, components = self.size, measurement.component_count
         out = self.device.empty((self.count, self.point_count, 2 * n + 1, components), np.float64)
         reach, bent = self._manner
@@ -258,21 +323,7 @@ class Carrier(Weighted):
         away[..., angles] = short_way(away[..., angles])
         away[np.broadcast_to(missing[:, None], away.shape)] = 0.0
         noise = noise[:, None] + 2.0 * np.einsum("ijka,ijkb->ijab", curved, curved)
-        log = np.array(self.device.get(self.log_weights))
-        states = np.array(self.device.get(self.points))
-        good = np.isfinite(log) & np.isfinite(away).all(axis=2) & np.isfinite(noise).all((2, 3))
-        good &= np.isfinite(slopes).all(axis=(2, 3))
-        log[~good] = -np.inf
-        _, evidence, shift, left = updated(slopes[good], noise[good], away[good])
-        root = np.moveaxis(states[n:].reshape(n, n, self.count, self.point_count), (0, 1), (3, 2))
-        root = root[good]
-        states[:n][:, good] += np.einsum("ikj,ij->ki", root, shift)
-        after = root @ left
-        states[n:][:, good] = np.moveaxis(after, (2, 1), (0, 1)).reshape(n * n, len(after))
-        log[good] += evidence
-        self.device.copy(states, self.points)
-        self.device.copy(log, self.log_weights)
-        self._steps = self.device.zeros((self.count, self.point_count), np.float64)
+        return slopes, noise, away, missing
 
 
 _MANNERS = {"curved": (math.sqrt(3.0), 1.0), "linear": (0.3, 0.0)}
@@ -292,11 +343,17 @@ def kernel_of(
     precision: Precision,
     is_wide: bool = False,
     killing: Callable[..., tuple[Any, ...]] | None = None,
+    distance: UserFunction | None = None,
 ) -> kernels.Kernel:
-    """The kernel that follows a field."""
+    """The kernel that follows a field, and watches a distance."""
     size = len(field.variables)
     varies = depends_on_time(field.function)
     varies |= killing is not None and depends_on_time(killing, 1)
+    watches: dict[Any, Any] = {}
+    if distance is not None and distance.shape is not None:
+        components = distance.shape[0]
+        watches = {nearest.WATCHED: True, nearest.COMPONENTS: components}
+        watches[nearest.distance] = distance
     parts = _PARTS_OF_VARYING if varies else 1
     state = size * (1 + size) if is_wide else size
     kills = {} if killing is None else {
@@ -308,5 +365,5 @@ def kernel_of(
             lattice.rhs: UserFunction(field.function, (size,)), lattice.DIMENSION: size,
             lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
             gaussians.STATE: state + len(kills) // 2, gaussians.WIDE: is_wide,
-        } | kills,
+        } | kills | watches,
     )  # fmt: skip

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import devices, launch, progress
+from ergode.core.compiler.language import UserFunction
 from ergode.core.errors import FailureWarning, InterruptionWarning, PlanError
 from ergode.core.launch import room_on
 from ergode.core.status import Status
 from ergode.density.flow import images
+from ergode.density.flow.approach import law_of
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import Start, start_of, wide_start_of
 from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, HIDDEN, ROUNDS, UNEVEN, next_start
@@ -21,7 +23,9 @@ from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
 from ergode.density.record import Record
 from ergode.density.tail import CUT_MOST, EVIDENCE_MOST
+from ergode.models.estimation.approach import ClosestApproach
 from ergode.models.estimation.estimation import Estimation
+from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior, Samples
@@ -59,6 +63,8 @@ class FlowSolver:
     is_wide: bool = False  # whether cells are Gaussians
     bend_time: float = np.inf  # from which they bend too much
     smooth: bool = False  # whether results are given all measurements, later ones too
+    # What is asked of the nearest places along paths, and the number of their components.
+    approach: tuple[ClosestApproach, int] | None = None
     records: list[Record] = field(init=False)
     used: np.ndarray = field(init=False)
     work: dict[str, int] = field(init=False)
@@ -73,13 +79,17 @@ class FlowSolver:
                 len(asked.measurements),
                 self.keep,
                 self.options.get("killing") is not None,
+                asked.has_gates,
+                0 if self.approach is None else len(self.approach[0].radii),
             )
             for which in range(count)
         ]
         self.used = np.full(count, np.nan)  # no threshold
         self.work = {"points": 0, "lattices": 0}
         self._reached = np.full(count, float(asked.times[0]))
-        self._actions = actions(asked)
+        self._actions = actions(asked, None if self.approach is None else self.approach[0])
+        # Whose value a gate leaves out: decided once, when a density first comes to it.
+        self._left_out = np.zeros((count, len(asked.measurements)), bool)
         self._waiting: list[tuple[Group, int]] = []  # with the number of the next action
 
     def solve(self) -> None:
@@ -149,9 +159,9 @@ class FlowSolver:
             time, action = self._actions[number]
             if isinstance(action, Measurement):
                 self._measure(group, action, number)
-            elif isinstance(action, Row):
+            elif isinstance(action, Row | ClosestApproach):
                 if not self.smooth:
-                    self._note(group, time, action.row)
+                    self._look(group, number)
             else:
                 self._move(group, number)
             if not group.active.any():
@@ -164,9 +174,9 @@ class FlowSolver:
         again = self._group(group.which, group.starts)
         again.active, again.log_mass, again.lost = group.active, group.log_mass, group.lost
         again.carrier.device.copy(group.carrier.log_weights, again.carrier.log_weights)
-        for number, (time, action) in enumerate(self._actions):
-            if isinstance(action, Row):
-                self._note(again, time, action.row)
+        for number, (_, action) in enumerate(self._actions):
+            if isinstance(action, Row | ClosestApproach):
+                self._look(again, number)
             elif not isinstance(action, Measurement):
                 self._move(again, number)
 
@@ -186,21 +196,30 @@ class FlowSolver:
         group = self._group(which, starts)
         for number, (_, action) in enumerate(self._actions[:until]):
             if isinstance(action, Measurement):
-                group.carrier.weigh(action, self._places(group))
-            elif not isinstance(action, Row):
+                self._weigh(group, action, self._index_of(number))
+            elif not isinstance(action, Row | ClosestApproach):
                 self._move(group, number)
         return group
+
+    def _weigh(self, group: Group, measurement: Measurement, index: int) -> np.ndarray:
+        """Weigh by a measurement, without what gates have left out; returns constants."""
+        left_out = self._left_out[group.which, index]
+        return group.carrier.weigh(*measurement.without(left_out, self._places(group)))
 
     def _measure(self, group: Group, measurement: Measurement, number: int) -> None:
         """Apply a measurement. Densities that need a new lattice go on by themselves."""
         index = self._index_of(number)
         before = group.carrier.moments()
         whole = group.carrier.log_unkilled(before.log_mass)
-        constants = group.carrier.weigh(measurement, self._places(group))
+        distance, left_out = gated(group.carrier, measurement, self._places(group))
+        self._left_out[group.which[group.active], index] = left_out[group.active]
+        constants = self._weigh(group, measurement, index)
         after = group.carrier.judged()
         for place in np.flatnonzero(group.active).tolist():
             summary = _summary(before, group, place)
-            self.records[group.which[place]].at_measurement(index, summary, np.nan)
+            record = self.records[group.which[place]]
+            record.at_measurement(index, summary, np.nan)
+            record.at_gate(index, distance[place], left_out[place])
         group.lost = group.lost + 1.0 - _ratio(whole, group.log_mass)
         needs = group.active & _which_need(group.starts, after)
         for place in np.flatnonzero(needs).tolist():
@@ -246,6 +265,27 @@ class FlowSolver:
         return sum(isinstance(one, Measurement) for _, one in self._actions[:number])
 
     # ---- results
+
+    def _look(self, group: Group, number: int) -> None:
+        """Record a group as it is, or how near it will come."""
+        time, action = self._actions[number]
+        if isinstance(action, Row):
+            self._note(group, time, action.row)
+            return
+        assert isinstance(action, ClosestApproach) and self.approach is not None
+        carrier, components = group.carrier, self.approach[1]
+        with carrier.aside(UserFunction(action.distance, (components,))) as there:
+            for following in range(number + 1, len(self._actions)):
+                time, later = self._actions[following]
+                if time <= action.end and (later is None or isinstance(later, Maneuver)):
+                    self._move(group, following)
+            nearest = np.asarray(carrier.device.get(there))
+        for place in np.flatnonzero(group.active).tolist():
+            values = self.records[group.which[place]].values
+            values["approach_probability"][:], values["approach_error"][:] = law_of(
+                nearest[1:, place], carrier.host(place)[1], group.starts[place], action, self.cut,
+                carrier.device,
+            )  # fmt: skip
 
     def _note(self, group: Group, time: float, row: int) -> None:
         """Record a group at a time of the grid."""
@@ -414,16 +454,22 @@ def scales_of(priors: list[Prior]) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-Action = Maneuver | Measurement | Row | None  # None carries points to the time
+# None carries points to the time.
+Action = Maneuver | Measurement | ClosestApproach | Row | None
 
 
-def actions(asked: Estimation) -> list[tuple[float, Action]]:
+def actions(
+    asked: Estimation, approach: ClosestApproach | None = None
+) -> list[tuple[float, Action]]:
     """What is done at each time, in order: carry points, maneuvers, measurements, results."""
     found: list[tuple[float, Action]] = []
     others: list[Maneuver | Measurement] = [*asked.maneuvers, *asked.measurements]
-    for time in np.union1d(asked.times, [one.time for one in others]).tolist():
+    span = [] if approach is None else [approach.begin, approach.end]
+    for time in np.union1d(asked.times, [*(one.time for one in others), *span]).tolist():
         found.append((time, None))
         found += [(time, one) for one in others if one.time == time]
+        if approach is not None and time == approach.begin:
+            found.append((time, approach))
         found += [(time, Row(int(row))) for row in np.flatnonzero(asked.times == time)]
     return found
 

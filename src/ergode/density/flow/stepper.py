@@ -15,7 +15,9 @@ import math
 import numpy as np
 
 from ergode.core.compiler.language import option, real
+from ergode.density.flow import nearest as watch
 from ergode.density.flow.gaussians import STATE, WIDE, motion, sizes
+from ergode.density.flow.nearest import WATCHED
 from ergode.density.grid.lattice import (
     DIMENSION,
     KILLED,
@@ -58,7 +60,7 @@ def _start(points, which, place):
 
 
 def _stages(t, h, y, a, frame, noise, manner):
-    """The state after a step, its slope there, and the estimated error of the step."""
+    """The state after a step, its slope there, the estimated error, and the bend of the step."""
     b = _field(
         t + 0.2 * h, _along(y, h, tuple(0.2 * a[d] for d in range(STATE))), frame, noise, manner
     )
@@ -115,7 +117,10 @@ def _stages(t, h, y, a, frame, noise, manner):
         )
         for d in range(STATE)
     )  # fmt: skip
-    return after, last, error
+    bend = error
+    if WATCHED:
+        bend = watch.bend_of(h, a, c, e, f, g, last)
+    return after, last, error, bend
 
 
 def _size(x, y, atol, rtol, manner):
@@ -137,14 +142,15 @@ def _size(x, y, atol, rtol, manner):
 
 def follow(
     index, count, begin, end, rtol, atols, noise, manner, frames, points, log_weights, steps,
-    killed,
+    killed, nearest,
 ):  # fmt: skip
     """Carry one cell of one density from a time to another: a kernel body.
 
     Model: `rtol` [density], `atols` [density, dimension]; `noise` and `manner`, see `gaussians`.
     In and out: `points` [state, density, count], `log_weights` [density, count]; `steps`
     [density, count], the length of the next step, zero before the first; `killed` [density, count],
-    what a killing rate has added to the log-weights, if there is one.
+    what a killing rate has added to the log-weights, if there is one; `nearest` [2 + component,
+    density, count], the nearest place along the path, if it is watched: its size and time first.
     """
     which = index // count
     place = index - which * count
@@ -163,17 +169,21 @@ def follow(
         h = longest
         if slope > 0.0:
             h = min(h, np.float64(0.01) * max(state, np.float64(1.0)) / slope)
+    if WATCHED:
+        best = watch.known(nearest, which, place)
     taken = 0
     failed = not math.isfinite(h)
     while t < end and not failed:
         h = min(h, longest)
         last = h >= end - t
         step = end - t if last else h
-        after, slope, error = _stages(real(t), real(step), y, a, frame, noise, manner)
+        after, slope, error, bend = _stages(real(t), real(step), y, a, frame, noise, manner)
         size = np.float64(_size(error, y, atol, rtol[which], manner))
         taken += 1
         failed = taken > _STEPS_MOST or t + step == t
         if size <= 1.0:
+            if WATCHED:
+                best = watch.nearer(best, t, real(step), y, after, a, slope, bend, frame)
             t = end if last else t + step
             y = after
             a = slope
@@ -184,6 +194,9 @@ def follow(
                 factor = min(max(np.float64(0.9) * size**-0.2, np.float64(0.2)), factor)
         # The last step is cut at the end: the next one is at least as long as it could have been.
         h = max(h, factor * step) if last and size <= 1.0 else factor * step
+    if WATCHED:
+        for k in range(watch.COMPONENTS + 2):
+            nearest[k, which, place] = best[k]
     if failed:
         log_weights[which, place] = -math.inf
     else:

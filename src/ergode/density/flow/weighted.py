@@ -12,6 +12,7 @@ from ergode.core.devices import Device
 from ergode.density.flow import gaussians, sums
 from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
+from ergode.models.estimation.gate import innovation_of
 from ergode.models.estimation.measurement import Measurement
 
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
@@ -83,6 +84,14 @@ class Weighted:
                 self.log_weights, **brief(self.count * self.point_count),
             )  # fmt: skip
         return constants
+
+    def innovation(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
+        """Distances of values from what densities expect [density], in deviations."""
+        points = np.asarray(self.device.get(self.points))[: self.size].transpose(1, 2, 0)
+        log = np.asarray(self.device.get(self.log_weights))
+        with np.errstate(invalid="ignore"):
+            weights = np.nan_to_num(np.exp(log - log.max(axis=1, keepdims=True)))
+        return innovation_of(self.device, measurement, places, points, self._parameters, weights)
 
     def moments(self) -> Moments:
         """Moments of all densities; NaN where no weight is left."""

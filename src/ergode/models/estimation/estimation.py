@@ -33,6 +33,15 @@ def of_measurements(*dims: str) -> list[Variable]:
             "prior_covariance", (*each, "variable", "variable_"), "floating", "1",
             "covariance just before a measurement",
         ),
+        Variable(
+            "innovation_distance", each, "floating", "1",
+            "with gates: distance of a value from what the density expects, in deviations",
+            optional=True,
+        ),
+        Variable(
+            "left_out", each, "number", "1", "with gates: 1 where a value was left out",
+            optional=True,
+        ),
     ]  # fmt: skip
 
 
@@ -50,6 +59,11 @@ class Estimation:
     measurements: list[Measurement]
     maneuvers: list[Maneuver]  # one for each of their times
     layout: Layout  # of the densities: one, or many
+
+    @property
+    def has_gates(self) -> bool:
+        """Whether a measurement has a gate."""
+        return any(one.gate is not None for one in self.measurements)
 
     @property
     def values(self) -> np.ndarray:

@@ -18,6 +18,8 @@ ANGLES = option((False,))
 """Components that are angles."""
 ANY_LIKELIHOOD = option(False)
 """Whether `H` is a likelihood."""
+STUDENT = option(False)
+"""Whether the noise has Student's distribution, whose degrees of freedom come after the values."""
 
 _TWO_PI = 2.0 * math.pi
 
@@ -42,6 +44,13 @@ def log_likelihood(y, t, p, value, precision):  # type: ignore[no-untyped-def]
     for a in unroll(range(COMPONENTS)):
         for b in unroll(range(COMPONENTS)):
             square += precision[a, b] * away[a] * away[b]
+    if STUDENT:
+        freedom = value[COMPONENTS]
+        power = real(freedom)
+        for a in unroll(range(COMPONENTS)):
+            if precision[a, a] > 0.0:  # it was measured
+                power += real(1.0)
+        return -0.5 * power * math.log1p(square / freedom)
     return -0.5 * square
 
 
@@ -55,7 +64,7 @@ def bindings_of(measurement: Measurement) -> dict[Any, Any]:
         COMPONENTS: components,
         ANGLES: tuple(a in measurement.angles for a in range(components)),
         ANY_LIKELIHOOD: measurement.likelihood is not None,
-    }
+    } | ({} if measurement.degrees_of_freedom is None else {STUDENT: True})
 
 
 def numbers_of(
@@ -72,6 +81,7 @@ def numbers_of(
     Returns
     -------
     value : ndarray, shape [density_count, component_count]
+        With Student's noise, degrees of freedom are one more component.
     precision : ndarray, shape [density_count, component_count, component_count]
     constant : ndarray, shape [density_count]
     """
@@ -84,6 +94,12 @@ def numbers_of(
     precision = np.linalg.inv(some)
     precision[missing[: len(some), :, None] | missing[: len(some), None, :]] = 0.0
     constant = -0.5 * (size * math.log(2 * math.pi) + np.linalg.slogdet(some)[1])
+    if (freedom := measurement.degrees_of_freedom) is not None:
+        # The density of a missing component is one at zero, for both.
+        seen = size - missing.sum(axis=1)
+        value = np.append(value, np.full((count, 1), freedom), axis=1)
+        ratio = [math.lgamma(0.5 * (freedom + k)) - math.lgamma(0.5 * freedom) for k in seen]
+        constant = constant + ratio - 0.5 * seen * math.log(0.5 * freedom)
     return (
         value, np.broadcast_to(precision, (count, size, size)), np.broadcast_to(constant, count)
     )  # fmt: skip

@@ -8,13 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import sequence, within_rounding
+from ergode.core.arguments import is_finite_number, sequence, within_rounding
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
 from ergode.core.words import counted
 from ergode.models.estimation.covariances import covariance_of
-from ergode.models.estimation.instruments import angles_of, range_of, range_rate_of
+from ergode.models.estimation.instruments import (
+    View,
+    azimuth_elevation_of,
+    direction_of,
+    range_of,
+    range_rate_of,
+)
+from ergode.models.estimation.station import LightTime
 from ergode.models.fields.functions import check_function
 from ergode.models.fields.vector_field import VectorField
 
@@ -42,11 +49,27 @@ class Measurement(HoldsFunctions):
     likelihood : function, optional
         Instead of `h`, `value` and `covariance`: ``likelihood(y, t, p)`` that returns a tuple with
         the logarithm of the likelihood of what was measured, up to a constant.
+    degrees_of_freedom : float, optional
+        Of noise with Student's distribution, whose tails forgive outliers: few are robust, many are
+        Gaussian. The noise is then ``sqrt(covariance)`` times a standard variable of this
+        distribution; its own covariance is larger by ``n / (n - 2)``, for more than 2.
+    gate : float, optional
+        Largest distance of a value from what the density expects, in deviations (the root of the
+        normalised innovation squared, by mean and covariance of `h` over the density, and the
+        `covariance` of the noise). A value that is farther away is left out, as if it were missing:
+        the log evidence is zero. The result has ``innovation_distance`` and ``left_out``. A share p
+        of n Gaussian components is within ``sqrt(scipy.stats.chi2.ppf(p, n))``.
 
     Raises
     ------
     ModelError
         Something is missing, or shapes do not match.
+
+    References
+    ----------
+    M. Roth, E. Ozkan, F. Gustafsson, "A Student's t filter for heavy tailed process and measurement
+    noise", ICASSP (2013); Y. Bar-Shalom, T. E. Fortmann, "Tracking and Data Association" (1988),
+    for gates.
 
     Examples
     --------
@@ -63,6 +86,8 @@ class Measurement(HoldsFunctions):
     covariance: Any = None
     angles: Sequence[int] = ()
     likelihood: Callable[..., tuple[Any, ...]] | None = None
+    degrees_of_freedom: float | None = None
+    gate: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,9 +99,10 @@ class Measurement(HoldsFunctions):
             raise ModelError(f"time of a measurement is {time}; expected a finite number")
         object.__setattr__(self, "time", time)
         if self.likelihood is not None:
-            if self.h is not None or self.value is not None or self.covariance is not None:
+            if any(one is not None for one in (self.h, self.value, self.covariance, *self._robust)):
                 raise ModelError(
-                    "a measurement has a likelihood and h, value or covariance; give one of them"
+                    "a measurement has a likelihood and h, value, covariance, degrees_of_freedom "
+                    "or gate; give the likelihood, or the others"
                 )
             return
         if self.h is None or self.value is None or self.covariance is None:
@@ -103,11 +129,26 @@ class Measurement(HoldsFunctions):
                     f"{self.component_count - 1}"
                 )
         object.__setattr__(self, "angles", angles)
+        for name, one in zip(("degrees_of_freedom", "gate"), self._robust, strict=True):
+            no_limit = name == "gate" and one == np.inf
+            if one is not None and not no_limit and not (is_finite_number(one) and one > 0):
+                raise ModelError(f"{name} of a measurement is {one!r}; expected a positive number")
+
+    @property
+    def _robust(self) -> tuple[float | None, float | None]:
+        return self.degrees_of_freedom, self.gate
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the likelihood is Gaussian in what `h` returns."""
+        return self.likelihood is None and self.degrees_of_freedom is None
 
     @classmethod
     def range(
         cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
-        site: Any = None, spin: float = 0.0,
+        site: Any = None, spin: float = 0.0, light: LightTime | None = None,
+        bias: Sequence[int] = (), degrees_of_freedom: float | None = None,
+        gate: float | None = None,
     ) -> Measurement:  # fmt: skip
         """The distance between a site and a position.
 
@@ -115,15 +156,20 @@ class Measurement(HoldsFunctions):
         ----------
         time : float
             When [time].
-        value, covariance
+        value, covariance, degrees_of_freedom, gate
             As of a `Measurement` with one component.
         position : sequence of int
             Indices of the two or three variables that are the position.
-        site : array_like, optional
-            Coordinates of the site; the default is the origin.
+        site : array_like or Station, optional
+            Coordinates of the site, or a station on a turning body; the default is the origin.
         spin : float
             Angular speed of the site about the third axis, such as the rotation of the Earth, from
-            its coordinates at time 0 [rad/time].
+            its coordinates at time 0 [rad/time]. A station has its own.
+        light : LightTime, optional
+            The time that light takes, one way or both. By default it is none.
+        bias : sequence of int
+            Indices of variables that are added to the components: an offset of the instrument, as a
+            variable whose derivative is zero.
 
         Raises
         ------
@@ -137,18 +183,25 @@ class Measurement(HoldsFunctions):
         >>> seen.h((1.0, 2.0), 0.5, ())
         (2.0,)
         """
-        return cls(time, range_of(position, site, spin), value, covariance)
+        view = View(position, site, spin, light, bias)
+        return cls(
+            time, range_of(view), value, covariance,
+            degrees_of_freedom=degrees_of_freedom, gate=gate,
+        )  # fmt: skip
 
     @classmethod
     def range_rate(
         cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
-        velocity: Sequence[int], site: Any = None, spin: float = 0.0,
+        velocity: Sequence[int],
+        site: Any = None, spin: float = 0.0, light: LightTime | None = None,
+        bias: Sequence[int] = (), degrees_of_freedom: float | None = None,
+        gate: float | None = None,
     ) -> Measurement:  # fmt: skip
         """The derivative by time of the distance from a site, as a Doppler shift gives it.
 
         Parameters
         ----------
-        time, value, covariance, position, site, spin
+        time, value, covariance, position, site, spin, light, bias, degrees_of_freedom, gate
             As for `range`.
         velocity : sequence of int
             Indices of the variables that are the velocity.
@@ -167,12 +220,18 @@ class Measurement(HoldsFunctions):
         >>> seen.h((0.0, 2.0, 5.0, 0.5), 0.0, ())
         (0.5,)
         """
-        return cls(time, range_rate_of(position, velocity, site, spin), value, covariance)
+        view = View(position, site, spin, light, bias)
+        return cls(
+            time, range_rate_of(view, velocity), value, covariance,
+            degrees_of_freedom=degrees_of_freedom, gate=gate,
+        )  # fmt: skip
 
     @classmethod
     def direction(
         cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
-        site: Any = None, spin: float = 0.0,
+        site: Any = None, spin: float = 0.0, light: LightTime | None = None,
+        bias: Sequence[int] = (), degrees_of_freedom: float | None = None,
+        gate: float | None = None,
     ) -> Measurement:  # fmt: skip
         """Azimuth and elevation of a position, seen from a site; in a plane the bearing alone.
 
@@ -180,8 +239,8 @@ class Measurement(HoldsFunctions):
 
         Parameters
         ----------
-        time, position, site, spin
-            As for `range`.
+        time, position, site, spin, light, bias, degrees_of_freedom, gate
+            As for `range`; light of one way.
         value : array_like, shape [2] or [1]
             Azimuth from the first axis towards the second, and elevation towards the third [rad].
         covariance : array_like
@@ -199,7 +258,49 @@ class Measurement(HoldsFunctions):
         >>> seen.angles
         (0,)
         """
-        return cls(time, angles_of(position, site, spin), value, covariance, angles=(0,))
+        view = View(position, site, spin, light, bias)
+        return cls(
+            time, direction_of(view), value, covariance, angles=(0,),
+            degrees_of_freedom=degrees_of_freedom, gate=gate,
+        )  # fmt: skip
+
+    @classmethod
+    def azimuth_elevation(
+        cls, time: float, value: Any, covariance: Any, *, position: Sequence[int],
+        site: Any = None, spin: float = 0.0, light: LightTime | None = None,
+        bias: Sequence[int] = (), degrees_of_freedom: float | None = None,
+        gate: float | None = None,
+    ) -> Measurement:  # fmt: skip
+        """Azimuth and elevation of a position above the horizon of a site.
+
+        Parameters
+        ----------
+        time, position, site, spin, light, bias, degrees_of_freedom, gate
+            As for `range`; light of one way. The vertical of a `Station` is that of its ellipsoid,
+            and that of coordinates is the line from the origin.
+        value : array_like, shape [2]
+            Azimuth from the north, along the third axis, towards the east, and elevation [rad].
+        covariance : array_like
+            Of these [rad^2].
+
+        Raises
+        ------
+        ModelError
+            An argument is invalid.
+
+        Examples
+        --------
+        >>> import ergode, math
+        >>> station = ergode.Station(math.radians(52.5), math.radians(13.4))
+        >>> seen = ergode.Measurement.azimuth_elevation(
+        ...     60.0, [1.2, 0.4], [1e-6, 1e-6], position=(0, 1, 2), site=station
+        ... )
+        """
+        view = View(position, site, spin, light, bias)
+        return cls(
+            time, azimuth_elevation_of(view), value, covariance, angles=(0,),
+            degrees_of_freedom=degrees_of_freedom, gate=gate,
+        )  # fmt: skip
 
     def _covariance(self) -> np.ndarray:
         what = "covariance of a measurement"
@@ -247,6 +348,15 @@ class Measurement(HoldsFunctions):
             unit = np.eye(shape[1]) / (2.0 * np.pi)
             value, noise = np.where(missing, 0.0, value), np.where(apart, unit, noise)
         return value, noise, missing
+
+    def without(self, left_out: np.ndarray, places: np.ndarray) -> tuple[Measurement, np.ndarray]:
+        """The same for densities by their `places`, without values where `left_out`, and places."""
+        if not left_out.any():
+            return self, places
+        value, _, missing = self.of(places)
+        value = np.where(missing | left_out[:, None], np.nan, value)
+        noise = self.covariance[places] if self.covariance.ndim == 3 else self.covariance
+        return replace(self, value=value, covariance=noise), np.arange(len(places))
 
     def check(self, variable_count: int, parameter_count: int) -> None:
         """Refuse a function that cannot be compiled for a field of this size."""

@@ -1,0 +1,361 @@
+"""Probabilities of closest approaches along paths, against closed forms and sampled orbits."""
+
+import numpy as np
+import pytest
+from density_cases import LINEAR
+from scipy import stats
+from scipy.special import ndtr
+
+import ergode
+from ergode.core.compiler.language import UserFunction
+from ergode.core.errors import ModelError, PlanError
+from ergode.density.flow import carrier, nearest
+from ergode.density.grid.lattice import Frame
+
+pytestmark = pytest.mark.slow
+
+
+def straight(t, y, p):
+    return p[0] + 0.0 * y[0], p[1] + 0.0 * y[0]
+
+
+def free(t, y, p):
+    return y[3], y[4], y[5], 0.0 * y[0], 0.0 * y[0], 0.0 * y[0]
+
+
+def kepler(t, y, p):
+    r3 = (y[0] * y[0] + y[1] * y[1]) ** 1.5
+    return y[2], y[3], -y[0] / r3, -y[1] / r3
+
+
+def itself(y, t, p):
+    return y[0], y[1]
+
+
+def in_space(y, t, p):
+    return y[0], y[1], y[2]
+
+
+def from_target(y, t, p):
+    """The place relative to that of a satellite on the unit circle."""
+    return y[0] - np.cos(t), y[1] - np.sin(t)
+
+
+def radius(y, t, p):
+    return (np.sqrt(y[0] * y[0] + y[1] * y[1]),)
+
+
+PLANE = ergode.VectorField(straight, ["x", "y"], ["u", "v"])
+SPACE = ergode.VectorField(free, ["x", "y", "z", "vx", "vy", "vz"])
+ORBIT = ergode.VectorField(kepler, ["x", "y", "vx", "vy"])
+ON_PLANE = {"parameters": {"u": 3.0, "v": 4.0}, "device": "cpu:1", "keep": "none"}
+
+
+def in_disc(mean, covariance, radii):
+    """Probability of a circle around the origin, by quadrature over the angle and the radius."""
+    angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
+    x, w = np.polynomial.legendre.leggauss(60)
+    found = []
+    for size in radii:
+        r = 0.5 * size * (x + 1)
+        points = r[:, None, None] * np.stack([np.cos(angle), np.sin(angle)], -1)
+        value = stats.multivariate_normal(mean, covariance).pdf(points).mean(1)
+        found.append(2 * np.pi * (0.5 * size * w * r) @ value)
+    return np.array(found)
+
+
+def assert_probable(found, exact, near, which=()):
+    """Within the share `near` of the exact one, and of the error that is told, or nearly."""
+    mine = found["approach_probability"].values[which]
+    told = found["approach_error"].values[which]
+    assert np.abs(mine / exact - 1.0).max() < near
+    assert (np.abs(mine - exact) < 1.5 * told + 2e-3 * np.array(exact)).all()
+
+
+@pytest.mark.parametrize(
+    "spread", [[[0.2, 0.05], [0.05, 0.3]], [[1.0, -0.4], [-0.4, 0.8]]], ids=["narrow", "wide"]
+)
+def test_straight_lines_past_a_point_have_the_law_of_their_distance(spread):
+    """The distance of a line from the origin is one Gaussian: spheres far smaller than cells."""
+    mean, along = np.array([-5.0, -5.8]), np.array([3.0, 4.0]) / 5.0
+    across = np.array([-along[1], along[0]])
+    middle, deviation = across @ mean, np.sqrt(across @ spread @ across)
+    radii = [1e-4, 0.01, 0.3, 1.0]
+    exact = [ndtr((R - middle) / deviation) - ndtr((-R - middle) / deviation) for R in radii]
+    found = ergode.density.propagate(
+        PLANE, ergode.Gaussian(mean, spread), times=[0.0, 4.0],
+        closest_approach=ergode.ClosestApproach(itself, radii), **ON_PLANE,
+    )  # fmt: skip
+    assert_probable(found, exact, 2e-3)
+    assert found["radius"].values.tolist() == radii
+    assert found.attrs["method"] == "flow"
+
+
+def test_a_span_that_ends_before_has_the_law_of_its_last_place():
+    """Up to time 0.9 all are nearest at the end; from time 2.2 on, at the beginning."""
+    mean, spread = np.array([-5.0, -5.8]), np.array([[0.2, 0.05], [0.05, 0.3]])
+    prior, radii = ergode.Gaussian(mean, spread), [2.5, 3.2]
+    at_end = ergode.ClosestApproach(itself, radii, end=0.9)
+    found = ergode.density.propagate(
+        PLANE, prior, times=[0.0, 4.0], closest_approach=at_end, **ON_PLANE
+    )
+    place = mean + 0.9 * np.array([3.0, 4.0])
+    assert_probable(found, in_disc(place, spread, radii), 5e-3)
+    at_begin = ergode.ClosestApproach(itself, radii, begin=2.2)
+    found = ergode.density.propagate(
+        PLANE, prior, times=[0.0, 4.0], closest_approach=at_begin, **ON_PLANE
+    )
+    place = mean + 2.2 * np.array([3.0, 4.0])
+    assert_probable(found, in_disc(place, spread, radii), 5e-3)
+
+
+MEET = np.array([-7.0, 0.02, -0.05, 7.0, 0.0, 0.0])
+SIGMA = np.array([0.1, 0.08, 0.05, 0.02, 0.03, 0.02])
+
+
+def test_two_bodies_that_meet_in_space_collide_as_sampled_ones():
+    """Sphere of a twentieth of a deviation; velocities are uncertain as well."""
+    rng = np.random.default_rng(1)
+    radii = [0.004, 0.02, 0.1]
+    hits, count = np.zeros(3), 0
+    for _ in range(20):
+        y = MEET + SIGMA * rng.standard_normal((500_000, 6))
+        r, v = y[:, :3], y[:, 3:]
+        t = np.clip(-(r * v).sum(1) / (v * v).sum(1), 0.0, 2.0)
+        least = np.linalg.norm(r + t[:, None] * v, axis=1)
+        hits += [(least < R).sum() for R in radii]
+        count += len(y)
+    sampled = hits / count
+    prior = ergode.Gaussian(MEET, SIGMA**2)
+    found = ergode.density.propagate(
+        SPACE, prior, times=[0.0, 2.0], device="cpu", keep="none", width=list(SIGMA),
+        closest_approach=ergode.ClosestApproach(in_space, radii),
+    )  # fmt: skip
+    chance = 5 / np.sqrt(hits)
+    mine = found["approach_probability"].values
+    assert (np.abs(mine / sampled - 1.0) < 0.005 + chance).all()
+    assert (found["approach_error"].values < 0.04 * mine).all()
+    # Far from the mean, the error says that the lattice does not reach there.
+    far = ergode.density.propagate(
+        SPACE, ergode.Gaussian(MEET + np.eye(6)[1], SIGMA**2), times=[0.0, 2.0],
+        device="cpu", keep="none", width=list(SIGMA),
+        closest_approach=ergode.ClosestApproach(in_space, radii),
+    )  # fmt: skip
+    assert (far["approach_probability"].values < 1e-9).all()
+    assert (far["approach_error"].values > 1e-6).all()
+
+
+def sampled_orbits(mean, sigma, radii, count=150_000, until=2.0, step=0.01):
+    """Share of orbits whose least distance from the target is below each radius, and its error."""
+    rng = np.random.default_rng(2)
+    y = (mean + sigma * rng.standard_normal((count, 4))).T
+    slope = lambda y: np.array(kepler(0.0, y, ()))  # noqa: E731
+    best = np.full(count, np.inf)
+    before = np.stack(from_target(y, 0.0, ()))
+    for k in range(round(until / step)):
+        a = slope(y)
+        b = slope(y + 0.5 * step * a)
+        c = slope(y + 0.5 * step * b)
+        d = slope(y + step * c)
+        y = y + step / 6 * (a + 2 * b + 2 * c + d)
+        after = np.stack(from_target(y, (k + 1) * step, ()))
+        by = after - before
+        s = np.clip(-(before * by).sum(0) / (by * by).sum(0), 0.0, 1.0)
+        best = np.minimum(best, np.linalg.norm(before + s * by, axis=0))
+        before = after
+    share = np.array([(best < R).mean() for R in radii])
+    return share, np.sqrt(share * (1 - share) / count)
+
+
+@pytest.fixture(scope="module")
+def crossing():
+    """The state at time zero of an orbit that crosses that of the target at time one, beside it."""
+    place = np.array([np.cos(1.0) + 0.01, np.sin(1.0) - 0.004])
+    angle = 1.0 + np.pi / 2 + np.pi / 3
+    found = ergode.trajectories.integrate(
+        ORBIT, times=[1.0, 0.0], rtol=1e-12, device="cpu:1",
+        initial=dict(zip(ORBIT.variables, [*place, np.cos(angle), np.sin(angle)], strict=True)),
+    )  # fmt: skip
+    return found["state"].values[-1]
+
+
+RADII = [0.002, 0.01, 0.03]
+SMALL = np.array([0.01, 0.01, 0.005, 0.005])
+
+
+def near_target(mean, spread=SMALL, **options):
+    settings = {"times": [0.0, 2.0], "device": "cpu:1", "keep": "none"} | options
+    return ergode.density.propagate(
+        ORBIT, ergode.Gaussian(mean, spread**2),
+        closest_approach=ergode.ClosestApproach(from_target, RADII), **settings,
+    )  # fmt: skip
+
+
+def test_orbits_come_as_near_to_a_satellite_as_sampled_ones(crossing):
+    share, error = sampled_orbits(crossing, SMALL, RADII)
+    found = near_target(crossing)
+    mine = found["approach_probability"].values
+    assert (np.abs(mine - share) < 5 * error + 0.005 * share).all()
+    assert (found["approach_error"].values < 0.01 * mine).all()
+    # A sphere of a twentieth of a deviation, and orbits so wide that their velocities turn.
+    wide, error = sampled_orbits(crossing, 4 * SMALL, RADII)
+    found_wide = near_target(crossing, spread=4 * SMALL)["approach_probability"].values
+    assert (np.abs(found_wide - wide) < 5 * error + 0.01 * wide).all()
+    # Times of the results change nothing but the steps, and neither does what was not asked.
+    others = near_target(crossing, times=np.linspace(0, 2, 41))
+    assert np.allclose(others["approach_probability"], mine, rtol=1e-4)
+    plain = ergode.density.propagate(
+        ORBIT, ergode.Gaussian(crossing, SMALL**2), times=[0.0, 2.0], device="cpu:1", keep="none"
+    )
+    assert np.array_equal(plain["mean"], found["mean"])
+
+
+def test_what_was_measured_before_counts_and_maneuvers_within_do(crossing):
+    """A precise measurement is a narrower prior; a maneuver between, another orbit."""
+    seen = ergode.Measurement(0.0, lambda y, t, p: (y[0], y[1], y[2], y[3]), crossing, SMALL**2)
+    found = near_target(crossing, measurements=[seen])
+    share, error = sampled_orbits(crossing, SMALL / np.sqrt(2), RADII)
+    mine = found["approach_probability"].values
+    assert (np.abs(mine - share) < 5 * error + 0.01 * share).all()
+    later = ergode.Measurement(1.5, itself, [0.0, 1.0], [1e-2, 1e-2])
+    again = near_target(crossing, measurements=[later])
+    before = near_target(crossing, times=[0.0, 1.5, 2.0])
+    assert np.allclose(again["approach_probability"], before["approach_probability"], rtol=1e-9)
+    push = ergode.Maneuver(0.5, [0.0, 0.0, 0.3, 0.3])
+    away = near_target(crossing, maneuvers=[push])
+    assert (away["approach_probability"].values < 1e-6).all()
+    late = near_target(crossing, maneuvers=[ergode.Maneuver(1.5, [0.0, 0.0, 0.3, 0.3])])
+    assert np.allclose(late["approach_probability"], mine_of(near_target(crossing)), rtol=1e-4)
+
+
+def mine_of(found):
+    return found["approach_probability"].values
+
+
+def test_densities_of_a_bank_have_their_own_and_smoothing_sees_later_measurements(crossing):
+    means = crossing + 0.01 * np.eye(4)[[0, 1, 3]]
+    bank = near_target(means)
+    assert bank["approach_probability"].dims == ("trajectory", "radius")
+    for which in (0, 2):
+        assert np.array_equal(
+            bank["approach_probability"][which], near_target(means[which])["approach_probability"]
+        )
+    seen = ergode.Measurement(2.0, lambda y, t, p: (y[0], y[1]), [0.0, 0.0], [1.0, 1.0])
+    smoothed = near_target(crossing, measurements=[seen], smooth=True)
+    assert not np.array_equal(mine_of(smoothed), mine_of(near_target(crossing)))
+
+
+def periapsis(y):
+    """The least distance from the centre on an orbit through a state."""
+    r, square = np.hypot(y[0], y[1]), y[2] ** 2 + y[3] ** 2
+    momentum = y[0] * y[3] - y[1] * y[2]
+    energy = 0.5 * square - 1.0 / r
+    return momentum**2 / (1.0 + np.sqrt(np.maximum(1.0 + 2.0 * energy * momentum**2, 0.0)))
+
+
+@pytest.mark.parametrize(
+    ("mean", "sigma", "levels", "until"),
+    [
+        ([1.5, 0.0, 0.0, 0.6], [0.02, 0.02, 0.01, 0.01], [0.5, 0.55, 0.6], 7.0),
+        # Some fall into the centre: their paths end there, and they have hit.
+        ([1.0, 0.0, 0.0, 0.0], [0.01, 0.01, 0.02, 0.08], [0.002, 0.005], 1.5),
+    ],
+    ids=["ellipses", "falls"],
+)
+def test_a_function_of_the_state_has_the_law_of_its_least_value(mean, sigma, levels, until):
+    """The altitude of a periapsis, in closed form."""
+    rng = np.random.default_rng(3)
+    y = np.array(mean)[:, None] + np.array(sigma)[:, None] * rng.standard_normal((4, 4_000_000))
+    least = periapsis(y)
+    share = np.array([(least < level).mean() for level in levels])
+    error = np.sqrt(share * (1 - share) / least.size)
+    with pytest.warns(ergode.AccuracyWarning) if until < 2 else no_warning():
+        found = ergode.density.propagate(
+            ORBIT, ergode.Gaussian(mean, np.square(sigma)), times=[0.0, until], device="cpu:1",
+            keep="none", closest_approach=ergode.ClosestApproach(radius, levels),
+        )  # fmt: skip
+    mine = found["approach_probability"].values
+    told = found["approach_error"].values
+    assert (np.abs(mine - share) < 5 * error + 0.01 * share + 1.5 * told).all()
+    assert (told < 0.15 * share).all()
+
+
+def no_warning():
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def test_points_without_a_lattice_have_the_error_of_samples(crossing):
+    rng = np.random.default_rng(4)
+    prior = ergode.Samples(crossing + SMALL * rng.standard_normal((50_000, 4)))
+    found = ergode.density.propagate(
+        ORBIT, prior, times=[0.0, 2.0], device="cpu:1", keep="none", scheme="flow",
+        closest_approach=ergode.ClosestApproach(from_target, RADII),
+    )  # fmt: skip
+    share = mine_of(near_target(crossing))
+    told = found["approach_error"].values
+    assert (np.abs(mine_of(found) - share) < 5 * told).all()
+    assert np.allclose(told, np.sqrt(share * (1 - share) / 50_000), rtol=0.3)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"scheme": "split"}, PlanError, "closest_approach.*boundary='absorbing'"),
+        ({"process_noise": [0.1, 0.1]}, PlanError, "closest_approach.*noise"),
+        ({"killing_rate": lambda y, t, p: (0.1,)}, PlanError, "closest_approach.*killing rate"),
+        ({"closest_approach": itself}, ModelError, "expected an ergode.ClosestApproach"),
+        (
+            {"closest_approach": ergode.ClosestApproach(itself, [1.0], end=5.0)},
+            ModelError, "end.*5.*0 to 4",
+        ),
+        (
+            {"closest_approach": ergode.ClosestApproach(lambda y, t, p: (y[2],), [1.0])},
+            ModelError, r"uses y\[2\], but there are 2 variables",
+        ),
+        (
+            {"closest_approach": ergode.ClosestApproach(lambda y, t, p: (y[0],) * 4, [1.0])},
+            ModelError, "one to three",
+        ),
+        ({"closest_approach": ergode.ClosestApproach(itself, [-1.0])}, ModelError, "radii"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked(options, error, message):
+    given = {"closest_approach": ergode.ClosestApproach(itself, [1.0])} | ON_PLANE | options
+    with pytest.raises(error, match=message):
+        ergode.density.propagate(
+            PLANE, ergode.Gaussian([-5.0, -5.8], [1.0, 1.0]), times=[0.0, 4.0], **given
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("far", [1.0]), "distance"), ((itself, []), "radii"), ((itself, [np.nan]), "radii"),
+        ((itself, [1.0], 2.0, 1.0), "begin"),
+    ],
+)  # fmt: skip
+def test_what_is_no_approach(arguments, message):
+    with pytest.raises(ModelError, match=message):
+        ergode.ClosestApproach(*arguments)
+
+
+def test_its_cuda_kernel_compiles():
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda, kernels
+
+    size, count = 2, 8
+    kernel = carrier.kernel_of(LINEAR, "float64", distance=UserFunction(itself, (2,)))
+    one, log = np.zeros((1, size)), np.zeros((1, count))
+    frame = Frame(one, one, np.eye(size)[None], np.zeros((1, 6)), one, one)
+    follow = (
+        0, count, count, 0.0, 1.0, np.zeros(1), one, np.zeros((size, size)), np.zeros(3), frame,
+        np.zeros((size, 1, count)), log, log, log, np.zeros((4, 1, count)),
+    )  # fmt: skip
+    assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
+    rows = np.zeros((count, 3))
+    spheres = (0, 32, *(np.ones(4),) * 5, rows, rows, np.zeros((count, 4)))
+    for components in (1, 2, 3):
+        kernel = kernels.for_each(nearest.touch, bindings={nearest.COMPONENTS: components})
+        cuda.ptx(kernel.compiled("cuda"), spheres, optimized=False)
