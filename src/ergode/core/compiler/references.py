@@ -120,10 +120,10 @@ def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
 
 
 def _by_reference(context: Any, record: Any) -> Any:
-    if isinstance(record, Reference):
-        return record(record), lambda _, __, ___, arguments: arguments[0]
     if not isinstance(record, types.BaseNamedTuple):
-        return None
+        return record(record), lambda context, builder, signature, arguments: (
+            impl_ret_borrowed(context, builder, record, arguments[0])
+        )
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.return_type

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, no_refcount, no_unroll, option
+from ergode.core.compiler.language import ByTarget, by_reference, hold, no_refcount, no_unroll, option
 from ergode.core.group import ONE, barrier, share, total_of
 from ergode.core.status import Status
 from ergode.kinetics.block.elimination import block_factorize, block_solve
@@ -523,7 +523,7 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
     count = outcome.amounts.shape[2]
     rates, species = system.rates, system.invariants.shape[1]
     nothing = np.empty(0)
-    workspace = Workspace(
+    made = Workspace(
         np.empty(rates.slot_start.size - 1),
         np.empty(slope_count(rates)) if THIRD_BODIES else nothing,
         np.empty(rates.order.size) if THIRD_BODIES else nothing,
@@ -540,7 +540,7 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
     width = count + 1
     if POWERS:
         width += system.powers.start.size - 1 + system.powers.species.size
-    vectors = StepVectors(
+    also = StepVectors(
         np.empty(width),
         np.empty(width),
         np.empty(count),
@@ -554,6 +554,8 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
         nothing,
         nothing,
     )
+    system, method = by_reference(system), by_reference(method)
+    workspace, vectors = by_reference(made), by_reference(also)
     for zone in range(start, stop):
         status, taken, repeated, defect, peak = integrate_zone(
             system, method, workspace, vectors, history_of(history, zone), grid, rtol, max_steps,
@@ -564,3 +566,5 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
         outcome.repeated[zone] = repeated
         outcome.defect[zone] = defect
         outcome.fastest_heating[zone] = peak
+    hold(made)
+    hold(also)

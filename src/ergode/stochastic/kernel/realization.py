@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, cuda, no_refcount, noinline_cpu, option, real
+from ergode.core.compiler.language import ByTarget, by_reference, cuda, no_refcount, noinline_cpu, option, real
 from ergode.core.group import ONE, Group, barrier, next_member
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
 from ergode.stochastic.kernel.indexing import at
@@ -487,6 +487,10 @@ def begin(row, w, lane, lanes, net, work, state, plan):
 def realize_cpu(start, stop, grain, net, interruptions, work, waiting, state, plan, out):
     """Realizations `start` to `stop`, on one thread; each range has its own worker."""
     w = start // grain
+    net, interruptions, work = by_reference(net), by_reference(interruptions), by_reference(work)
+    waiting, state, plan, out = (
+        by_reference(waiting), by_reference(state), by_reference(plan), by_reference(out)
+    )  # fmt: skip
     for row in range(start, stop):
         begin(row, w, 0, 1, net, work, state, plan)
         realize(row, w, w, net, interruptions, work, waiting, state, plan, out)
