@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import bits, cuda, no_refcount, real, to_bits
+from ergode.core.compiler.language import bits, by_reference, cuda, no_refcount, real, to_bits
 from ergode.core.group import EVERY_LANE, barrier, claim_place, share
 from ergode.epidemics.shared.arcs import end_arc, first_arc, node_count_of, target_of
 from ergode.epidemics.shared.atomics import add, exchange, fence
@@ -74,8 +74,8 @@ def windows_cpu(
     """`run_windows` on one thread, for one index of a range."""
     for _ in range(start, stop):
         run_windows(
-            epidemic, rows, seed_count, width, queue, waiting, results, work,
-            Thread(np.int64(0), np.int64(1), (), np.int64(0)),
+            by_reference(epidemic), by_reference(rows), seed_count, width, queue, waiting,
+            by_reference(results), work, Thread(np.int64(0), np.int64(1), (), np.int64(0)),
         )  # fmt: skip
 
 

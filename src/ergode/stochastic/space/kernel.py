@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, fma, no_refcount, noinline_cpu, option, real
+from ergode.core.compiler.language import by_reference, cuda, fma, no_refcount, noinline_cpu, option, real
 from ergode.core.group import ONE, next_member
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import arm, is_over, moment_of, or_delayed
@@ -353,6 +353,9 @@ def realize_cpu(
 ):
     """Realizations `start` to `stop`, on one thread; each range has its own worker."""
     w = start // grain
+    space, net, work, out = (
+        by_reference(space), by_reference(net), by_reference(work), by_reference(out)
+    )  # fmt: skip
     for row in range(start, stop):
         realize(row, w, space, net, interruptions, work, waiting, state, kept, plan, out)
 
