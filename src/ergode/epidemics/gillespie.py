@@ -23,7 +23,7 @@ import numpy as np
 
 from ergode.core import kernels, launch
 from ergode.core.buffers import put_table
-from ergode.core.compiler.language import by_reference, no_refcount
+from ergode.core.compiler.language import no_refcount
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.math.random import JUMP, draw_words, exponential, uniform

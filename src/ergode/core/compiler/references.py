@@ -121,13 +121,14 @@ def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
 
 def _by_reference(context: Any, record: Any) -> Any:
     if not isinstance(record, types.BaseNamedTuple):
-        return record(record), lambda context, builder, signature, arguments: (
-            impl_ret_borrowed(context, builder, record, arguments[0])
+        return record(record), lambda context, builder, signature, arguments: impl_ret_borrowed(
+            context, builder, record, arguments[0]
         )
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.return_type
-        memory = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), kind.layout.size))
+        with builder.goto_entry_block():
+            memory = builder.alloca(ir.ArrayType(ir.IntType(8), kind.layout.size))
         memory.align = _WIDTH
         address = builder.bitcast(memory, ADDRESS)
         _store(context, builder, address, kind, arguments[0])

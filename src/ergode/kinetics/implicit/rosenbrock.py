@@ -26,7 +26,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, by_reference, hold, no_refcount, no_unroll, option
+from ergode.core.compiler.language import (
+    ByTarget,
+    by_reference,
+    hold,
+    no_refcount,
+    no_unroll,
+    option,
+)
 from ergode.core.group import ONE, barrier, share, total_of
 from ergode.core.status import Status
 from ergode.kinetics.block.elimination import block_factorize, block_solve

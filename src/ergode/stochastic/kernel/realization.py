@@ -17,7 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, by_reference, cuda, no_refcount, noinline_cpu, option, real
+from ergode.core.compiler.language import (
+    ByTarget,
+    by_reference,
+    cuda,
+    no_refcount,
+    noinline_cpu,
+    option,
+    real,
+)
 from ergode.core.group import ONE, Group, barrier, next_member
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
 from ergode.stochastic.kernel.indexing import at

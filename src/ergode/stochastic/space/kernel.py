@@ -22,7 +22,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import by_reference, cuda, fma, no_refcount, noinline_cpu, option, real
+from ergode.core.compiler.language import (
+    by_reference,
+    cuda,
+    fma,
+    no_refcount,
+    noinline_cpu,
+    option,
+    real,
+)
 from ergode.core.group import ONE, next_member
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import arm, is_over, moment_of, or_delayed
