@@ -156,5 +156,5 @@ def say_what_is_known(module: Any) -> None:
 
 _KNOWN = [
     one for one in ("noalias", "captures(none)", "nocapture")
-    if one in ir.values.ArgumentAttributes._known
+    if one in getattr(ir.values.ArgumentAttributes, "_known", ())
 ]  # fmt: skip
