@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from ergode.core.compiler.language import no_refcount, noinline_cpu
+from ergode.core.compiler.language import by_reference, hold, no_refcount, noinline_cpu
 from ergode.core.group import ONE
 from ergode.core.status import Status
 from ergode.kinetics.condition_history import history_of, horizon
@@ -436,7 +436,8 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
 
 def integrate_cpu(start, stop, chemistry, conditions, grid, rtol, max_steps, outcome):
     """Zones `start` to `stop`, one after another."""
-    zone, vectors = zone_of(chemistry), vectors_of(chemistry)
+    made, also = zone_of(chemistry), vectors_of(chemistry)
+    chemistry, zone, vectors = by_reference(chemistry), by_reference(made), by_reference(also)
     for place in range(start, stop):
         status, taken, repeated, defect, peak = integrate_zone(
             chemistry, zone, vectors, history_of(conditions, place), grid, rtol, max_steps,
@@ -447,3 +448,5 @@ def integrate_cpu(start, stop, chemistry, conditions, grid, rtol, max_steps, out
         outcome.repeated[place] = repeated
         outcome.defect[place] = defect
         outcome.fastest_heating[place] = peak
+    hold(made)
+    hold(also)

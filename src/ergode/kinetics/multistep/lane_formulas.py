@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import lane_of, no_refcount, noinline_cpu, where
+from ergode.core.compiler.language import (
+    by_reference,
+    hold,
+    lane_of,
+    no_refcount,
+    noinline_cpu,
+    where,
+)
 from ergode.core.group import ONE
 from ergode.kinetics.condition_history import history_at, history_of, horizon
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
@@ -567,8 +574,15 @@ def integrate_zones(
 
 def integrate_lanes_cpu(start, stop, chemistry, conditions, grid, rtol, max_steps, outcome):
     """Zones `start` to `stop`, eight at a time."""
+    zone, vectors, numbers = zone_of(chemistry), vectors_of(chemistry), numbers_of()
+    course, iteration = course_of(), iteration_of()
     integrate_zones(
-        chemistry, zone_of(chemistry), vectors_of(chemistry), numbers_of(), course_of(),
-        iteration_of(), np.zeros(WIDTH, np.bool_), np.zeros(WIDTH), conditions, grid, rtol,
-        max_steps, start, stop, outcome,
+        by_reference(chemistry), by_reference(zone), by_reference(vectors), by_reference(numbers),
+        by_reference(course), by_reference(iteration), np.zeros(WIDTH, np.bool_), np.zeros(WIDTH),
+        by_reference(conditions), grid, rtol, max_steps, start, stop, by_reference(outcome),
     )  # fmt: skip
+    hold(zone)
+    hold(vectors)
+    hold(numbers)
+    hold(course)
+    hold(iteration)
