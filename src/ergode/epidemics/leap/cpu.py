@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, real
+from ergode.core.compiler.language import by_reference, fma, hold, real
 from ergode.core.math.search import first_from
 from ergode.epidemics.leap.factors import mean_factor, next_cursor, susceptibility
 from ergode.epidemics.leap.options import (
@@ -531,16 +531,16 @@ def leap_cpu(start, stop, tables, seed, first_replicate, mode, counts, work):
 
     Out: `counts` [replicate, time, column], `work` [replicate, WORK_SIZE].
     """
-    # Tables are unpacked once: numba copies the whole tuple at every use.
+    tables = by_reference(tables)
     incoming, outgoing, rules, stages = (
         tables.incoming, tables.outgoing, tables.rules, tables.stages
     )  # fmt: skip
     probabilities, schedule, factors, seeding = (
         tables.probabilities, tables.schedule, tables.factors, tables.seeding
     )  # fmt: skip
-    nodes = new_nodes(node_count_of(incoming), rules.susceptible.size * LAYERS, counts.shape[2])
+    made = new_nodes(node_count_of(incoming), rules.susceptible.size * LAYERS, counts.shape[2])
     clock = np.empty(CLOCK_SIZE, np.int64)
-    lanes = new_lanes()
+    lanes, nodes = new_lanes(), by_reference(made)
     for row in range(start, stop):
         replicate = first_replicate + row
         begin(
@@ -554,6 +554,7 @@ def leap_cpu(start, stop, tables, seed, first_replicate, mode, counts, work):
             )  # fmt: skip
             advance(nodes, clock, rules, mode, work[row])
             settle(0, nodes, clock, outgoing, rules)
+    hold(made)
 
 
 # A single large replicate, step by step: segments are shared among threads.
