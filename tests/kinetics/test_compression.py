@@ -336,3 +336,35 @@ def test_compressions_on_a_device(method, heating):
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=2e-8)
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6, atol=1e-18)
+
+
+@pytest.mark.parametrize("last", [2.0, 1e3, 1e6])
+@pytest.mark.parametrize("name", ["volume", "pressure"])
+def test_a_change_that_is_early_in_a_long_run(hydrogen, name, last):
+    """Argon: T goes with V^(-2/3), and with p^(2/5)."""
+    scale, power = (1.0, -2.0 / 3.0) if name == "volume" else (ATM, 2.0 / 5.0)
+
+    def course(time):
+        return scale * (2.0 - np.exp(-time))
+
+    found = integrate(
+        hydrogen, times=[0, 1, last], initial={"AR": 1.0}, temperature=1000.0, device="cpu",
+        heating=f"given-{name}", **{"pressure": ATM, name: course},
+    )  # fmt: skip
+    exact = 1000.0 * (2.0 - np.exp([-1.0, -last])) ** power
+    np.testing.assert_allclose(found["temperature"][0, 1:], exact, rtol=5e-4)
+    rows = Trajectory([0.0, 1.0, last], scale * np.array([1.0, 2.0, 2.0]))
+    found = integrate(
+        hydrogen, times=[0, 1, last], initial={"AR": 1.0}, temperature=1000.0, device="cpu",
+        heating=f"given-{name}", **{"pressure": ATM, name: rows},
+    )  # fmt: skip
+    np.testing.assert_allclose(found["temperature"][0, 1:], 1000.0 * 2.0**power, rtol=5e-4)
+
+
+def test_a_change_that_a_table_does_not_show_is_refused(hydrogen):
+    """A pulse between samples, which is met by a time of the result alone, or a tight tolerance."""
+    with pytest.raises(ergode.ModelError, match="changes too quickly for the length of the run"):
+        integrate(
+            hydrogen, times=[0, 1, 1e7], initial={"AR": 1.0}, temperature=1000.0, pressure=ATM,
+            heating="given-volume", volume=lambda t: 2.0 - np.exp(-t), rtol=1e-10, device="cpu",
+        )  # fmt: skip

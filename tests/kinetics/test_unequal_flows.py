@@ -190,3 +190,17 @@ def test_unequal_flows_on_a_device(method):
     )  # fmt: skip
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)
+
+
+@pytest.mark.parametrize("last", [2.0, 1e3, 1e5])
+def test_a_tank_does_not_know_how_long_the_run_is(hydrogen, last):
+    """Argon into argon: T = gamma T_0 (1 - (1 - 1 / gamma) / (1 + t)), and m = 1 + t."""
+    feed = StirredTank({"AR": 1.0}, 1.0, temperature=300.0, outflow_ratio=0.0)
+    found = integrate(
+        hydrogen, times=[0, 1, last], initial={"AR": 1.0}, temperature=300.0, pressure=ATM,
+        heating="constant-volume", reactor=feed, device="cpu",
+    )  # fmt: skip
+    gamma = 5.0 / 3.0
+    exact = gamma * 300.0 * (1.0 - (1.0 - 1.0 / gamma) / (1.0 + np.array([1.0, last])))
+    np.testing.assert_allclose(found["temperature"][0, 1:], exact, rtol=1e-4)
+    np.testing.assert_allclose(found["pressure"][0, 1], ATM * 2.0 * exact[0] / 300.0, rtol=1e-4)

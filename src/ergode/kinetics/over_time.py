@@ -86,13 +86,15 @@ _UNIFORM, _DECADES, _DEEPEST, _MOST_KNOTS = 4096, 15, 40, 2_000_000
 
 
 def tabulated(
-    name: str, function: Callable[[float], Any], grid: np.ndarray, tolerance: float
-) -> tuple[np.ndarray, np.ndarray]:
+    name: str, function: Callable[[float], Any], grid: np.ndarray, tolerance: float,
+    least: ArrayLike = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Tabulate a function of time for linear interpolation.
 
     The function is sampled on the grid, on 4,096 equal intervals and on a geometric grid of 15
     decades after the first time. Each interval is halved until linear interpolation is accurate
-    within the relative `tolerance`. An interval below 1e-13 of the run is taken as a jump.
+    within the relative `tolerance`; it is relative to the `least` of a row, where values are below
+    that. An interval below 1e-13 of the run is taken as a jump.
 
     Returns
     -------
@@ -100,7 +102,7 @@ def tabulated(
         Times, and values of shape [zone_count, knot_count].
     """
     first, last = float(grid[0]), float(grid[-1])
-    span = last - first
+    span, smallest = last - first, np.reshape(least, (-1, 1))
 
     def at(times: np.ndarray) -> np.ndarray:
         try:
@@ -129,7 +131,8 @@ def tabulated(
         straight = 0.5 * (values[:, left] + values[:, left + 1])
         # An interval as short as this is a jump.
         short = times[left + 1] - times[left] <= 1e-13 * span
-        rough = (np.abs(between - straight) > tolerance * np.abs(between)).any(axis=0) & ~short
+        size = np.maximum(np.abs(between), smallest)
+        rough = (np.abs(between - straight) > tolerance * size).any(axis=0) & ~short
         left, middle, between = left[rough], middle[rough], between[:, rough]
         if times.size + left.size > _MOST_KNOTS:
             raise ModelError(
