@@ -1,5 +1,7 @@
 """Probabilities of closest approaches along paths, against closed forms and sampled orbits."""
 
+import math
+
 import numpy as np
 import pytest
 from density_cases import LINEAR
@@ -359,3 +361,47 @@ def test_its_cuda_kernel_compiles():
     for components in (1, 2, 3):
         kernel = kernels.for_each(nearest.touch, bindings={nearest.COMPONENTS: components})
         cuda.ptx(kernel.compiled("cuda"), spheres, optimized=False)
+
+
+@pytest.mark.parametrize("speed", [0.001, 0.3])
+def test_a_span_that_cuts_the_approach_says_so(speed):
+    """What a small sphere sweeps until then is a part of a cell: the error is NaN."""
+
+    def drift(t, y, p):
+        return p[0] + 0.0 * y[0], 0.0 * y[1]
+
+    field = ergode.VectorField(drift, ["x", "y"], ["v"])
+    with pytest.warns(ergode.AccuracyWarning, match="begins or ends while states are near"):
+        found = ergode.density.propagate(
+            field, ergode.Gaussian([0, 0], [1, 1]), times=[0, 1], parameters={"v": speed},
+            device="cpu", keep="none", closest_approach=ergode.ClosestApproach(itself, [0.01]),
+        )  # fmt: skip
+    assert np.isnan(found["approach_error"]).all() and (found["approach_probability"] > 0).all()
+
+
+def test_a_distance_that_is_no_tuple_is_refused():
+    asked = ergode.ClosestApproach(lambda y, t, p: y[0], [0.5])
+    with pytest.raises(ModelError, match="distance returns a number; expected a tuple"):
+        ergode.density.propagate(
+            PLANE, ergode.Gaussian([-5.0, 0.0], [0.2, 0.3]), times=[0.0, 1.0],
+            closest_approach=asked, **ON_PLANE,
+        )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error:invalid value")
+def test_a_distance_that_is_no_number_is_told():
+    def nowhere(y, t, p):
+        return (math.sqrt(-1.0 - y[0] * y[0]),)
+
+    def partly(y, t, p):
+        return (math.sqrt(y[0] + 5.0),)
+
+    for distance, probability in ((nowhere, np.nan), (partly, None)):
+        with pytest.warns(ergode.AccuracyWarning, match="no number along some paths"):
+            found = ergode.density.propagate(
+                PLANE, ergode.Gaussian([-5.0, 0.0], [0.2, 0.3]), times=[0.0, 1.0], **ON_PLANE,
+                closest_approach=ergode.ClosestApproach(distance, [0.5]),
+            )  # fmt: skip
+        assert np.isnan(found["approach_error"]).all()
+        if probability is not None:
+            assert np.isnan(found["approach_probability"]).all()

@@ -113,6 +113,18 @@ def test_noise_of_student_is_that_of_quadrature(name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["flow", "particles"])
+def test_many_degrees_of_freedom_are_gaussian(name):
+    """The constant of the density is a difference of large numbers."""
+    value = [0.4, 0.7]
+    plain = CALLS[name](PRIOR, measurements=[ergode.Measurement(0.5, both, value, SCALE)])
+    for freedom in (1e7, 1e12, 1e16, 1e300):
+        seen = ergode.Measurement(0.5, both, value, SCALE, degrees_of_freedom=freedom)
+        found = CALLS[name](PRIOR, measurements=[seen])
+        np.testing.assert_allclose(found["log_evidence"], plain["log_evidence"], atol=1e-5)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["split", "flow"])
 def test_student_noise_of_a_component_that_is_missing_is_that_of_the_others(name):
     rows = [[0.4, 0.7], [NAN, 0.7], [0.4, NAN], [NAN, NAN]]

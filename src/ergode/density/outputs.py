@@ -76,7 +76,8 @@ results.register(
         ),
         Variable(
             "approach_error", (SWEPT, "radius"), "floating", "1",
-            "with a closest approach: error of its probability", optional=True,
+            "with a closest approach: error of its probability; NaN where it is not known",
+            optional=True,
         ),
         Variable("status", (SWEPT,), "uint8", "1", "how the density ended (see Status)"),
         *of_measurements(SWEPT),

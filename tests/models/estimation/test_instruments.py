@@ -197,6 +197,9 @@ def test_what_is_no_light_and_no_station():
         ergode.LightTime(-1.0, ORBIT)
     with pytest.raises(ModelError, match="field"):
         ergode.LightTime(1.0, kepler)
+    for wrong in ({"radius": 0.0}, {"flattening": 1.0}, {"flattening": -0.1}, {"height": -7000.0}):
+        with pytest.raises(ModelError, match="radius, flattening and height of a station"):
+            ergode.Station(0.1, 0.2, **wrong)
     with pytest.raises(ModelError, match="latitude"):
         ergode.Station(48.0, 17.0)
     with pytest.raises(ModelError, match="three"):

@@ -146,11 +146,16 @@ by_reference, hold = intrinsic(_by_reference), intrinsic(_hold)
 
 
 def say_what_is_known(module: Any) -> None:
-    """Tell LLVM that nobody writes to a record, or keeps its address, while a function runs."""
+    """Tell LLVM that nobody writes to a record while a function runs, and who keeps its address.
+
+    Those that return it do, alone or in a record: numba's first argument is what they return.
+    """
     for function in module.functions:
+        returned = str(function.args[0].type) if function.args else ""
+        known = _KNOWN[:1] if str(ADDRESS) in returned else _KNOWN
         for argument in function.args:
             if argument.type == ADDRESS:
-                for attribute in _KNOWN:
+                for attribute in known:
                     argument.add_attribute(attribute)
 
 

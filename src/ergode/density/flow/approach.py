@@ -23,13 +23,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core import kernels
+from ergode.core import kernels, launch
 from ergode.core.devices import Device
+from ergode.core.errors import AccuracyWarning
 from ergode.density.flow.nearest import COMPONENTS, touch
 from ergode.density.flow.points import Start
 from ergode.models.estimation.approach import ClosestApproach
 
 _WINDOW = 0.75  # spacings
+_BOTH = 1e-3  # of what is near a sphere
+_CUT = (
+    "the span of the closest approach begins or ends while states are near, so probabilities may "
+    "be several times too small; let it begin earlier and end later, or use an ensemble "
+    "(ergode.particles)"
+)
+_NO_NUMBER = "the distance of the closest approach is no number along some paths; they are left out"
 _FAINT = 15.0  # logarithm of the largest contribution relative to one that is left out
 _AT_ONCE = 20_000  # points
 _NODES = 16  # of integrals over a Gaussian
@@ -43,20 +51,30 @@ def law_of(
     """Probabilities of coming as near as radii [radius], and their errors.
 
     `nearest` [1 + component, point] are times and nearest places, `log_weights` [point]; `cut` is
-    the mass that the lattice leaves out.
+    the mass that the lattice leaves out. An error that is not known is NaN, and the reason is told.
     """
     radii, places = asked.radii, nearest[1:].T
     edge = 1e-9 * (asked.end - asked.begin)
-    is_inside = (nearest[0] > asked.begin + edge) & (nearest[0] < asked.end - edge)
-    log = np.where(np.isfinite(places).all(axis=1), log_weights, -np.inf)
+    kinds = (nearest[0] >= asked.end - edge).astype(np.int64) - (nearest[0] <= asked.begin + edge)
+    is_known = np.isfinite(places).all(axis=1)
+    if not is_known[log_weights > -np.inf].all():
+        launch.warn(_NO_NUMBER, AccuracyWarning)
+        if not is_known.any():
+            return np.full(len(radii), np.nan), np.full(len(radii), np.nan)
+        cut = math.nan
+    log = np.where(is_known, log_weights, -np.inf)
     log = log - np.logaddexp.reduce(log)
     if not len(start.index):
-        return _of_samples(places, np.exp(log), radii)
+        share, deviation = _of_samples(places, np.exp(log), radii)
+        return share, deviation + 0.0 * cut
     neighbours = np.where(log[start.neighbours] > -np.inf, start.neighbours, -1)
-    is_flat = is_inside & (len(nearest) > 2)
+    is_flat = (kinds == 0) & (len(nearest) > 2)
     points = _Points(
         places, log, neighbours, np.asarray(start.is_edge, bool), is_flat, start.spacing
     )
+    if len(nearest) > 2 and _is_cut(points, kinds, radii):
+        launch.warn(_CUT, AccuracyWarning)
+        cut = math.nan
     with np.errstate(invalid="ignore", divide="ignore"):  # neighbours, and shares, that are not
         share, at_edge = _by_windows(points, radii, _WINDOW, True, device)
         wide, _ = _by_windows(points, radii, _WINDOW * math.sqrt(2.0), True, device)
@@ -96,11 +114,7 @@ def _by_windows(
     from scipy.special import ndtr  # importing it takes 0.1 s
 
     places, log = points.places, points.log
-    reach = np.zeros(len(log))
-    for two in points.neighbours:
-        beside = np.where(two >= 0, two, np.arange(len(log)))
-        reach += (np.abs(places[beside] - places).max(axis=0) ** 2).sum(axis=1)
-    size = places[:, 0] if places.shape[1] == 1 else np.linalg.norm(places, axis=1)
+    size, reach = _sizes(points)
     share, at_edge = np.zeros(len(radii)), np.zeros(len(radii))
     # A cell's mean may be shifted by a spacing, along each axis.
     chosen = _that_count(log, size - radii.max(), (0.3 + window) ** 2 * reach)
@@ -121,6 +135,30 @@ def _by_windows(
         share += mass @ part
         at_edge += mass[edge] @ part[edge]
     return share, at_edge
+
+
+def _sizes(points: _Points) -> tuple[np.ndarray, np.ndarray]:
+    """Distances of places, and the squares of how far they are from those beside them."""
+    places = points.places
+    reach = np.zeros(len(places))
+    for two in points.neighbours:
+        beside = np.where(two >= 0, two, np.arange(len(places)))
+        reach += (np.abs(places[beside] - places).max(axis=0) ** 2).sum(axis=1)
+    return places[:, 0] if places.shape[1] == 1 else np.linalg.norm(places, axis=1), reach
+
+
+def _is_cut(points: _Points, kinds: np.ndarray, radii: np.ndarray) -> bool:
+    """Whether some states are nearest within the span, and some at an end, near a sphere.
+
+    What a sphere sweeps until an end is then a part of a cell, which its point does not tell.
+    `kinds` [point] are -1 at the beginning, 0 within, and 1 at the end.
+    """
+    size, reach = _sizes(points)
+    away = np.maximum(size - radii.max(), 0.0)
+    likely = points.log - 0.5 * away**2 / np.maximum(reach, 1e-300)
+    weight = np.exp(likely - likely.max())
+    parts = np.bincount(kinds + 1, weight)
+    return bool((parts > _BOTH * weight.sum()).sum() > 1)
 
 
 def _that_count(log: np.ndarray, away: np.ndarray, variance: np.ndarray) -> np.ndarray:

@@ -71,14 +71,19 @@ def _at(share, t, h, y, after, a, last, bend, frame):
 
 
 def nearer(best, t, h, y, after, a, last, bend, frame):
-    """The nearest place of a step, if it is nearer than the `best` one."""
+    """The nearest place of a step, if it is nearer than the `best` one.
+
+    One whose size is not a number stays the best.
+    """
     here = _at(np.float64(0.0), t, h, y, after, a, last, bend, frame)
     at = 0
     for k in range(1, _SAMPLES + 1):
         found = _at(np.float64(k) / _SAMPLES, t, h, y, after, a, last, bend, frame)
-        if found[0] < here[0]:
+        if found[0] < here[0] or found[0] != found[0]:
             here = found
             at = k
+    if here[0] != here[0]:
+        return here
     low = np.float64(max(at - 1, 0)) / _SAMPLES
     high = np.float64(min(at + 1, _SAMPLES)) / _SAMPLES
     around = max(

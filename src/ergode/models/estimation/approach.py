@@ -87,11 +87,14 @@ class ClosestApproach(HoldsFunctions):
                 )
         arguments = {"y": len(asked.field.variables), "t": None, "p": len(asked.field.parameters)}
         function, tree = check_form(self.distance, arguments, "distance")
-        found = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
-        count = next((len(one.elts) for one in found if isinstance(one, ast.Tuple)), 0)
+        returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
+        count = next((len(one.elts) for one in returned if isinstance(one, ast.Tuple)), 0)
         if not count:
             row = tuple(asked.values[0].tolist())
-            count = len(function(tuple(asked.priors[0].mean.tolist()), span["begin"], row))
+            found = function(tuple(asked.priors[0].mean.tolist()), span["begin"], row)
+            if not isinstance(found, tuple):
+                raise ModelError("distance returns a number; expected a tuple, such as (y[0],)")
+            count = len(found)
         if not 1 <= count <= 3:
             raise ModelError(f"distance returns {count} numbers; expected one to three")
         components = ["value"] if count == 1 else [f"component {k}" for k in range(count)]

@@ -67,6 +67,14 @@ def bindings_of(measurement: Measurement) -> dict[Any, Any]:
     } | ({} if measurement.degrees_of_freedom is None else {STUDENT: True})
 
 
+def _student_constant(size: float, freedom: float) -> float:
+    """Logarithm of the constant of Student's density over that of a Gaussian's."""
+    if freedom > 1e6:  # the difference would be rounding
+        return 0.25 * size * (size - 2.0) / freedom
+    ratio = math.lgamma(0.5 * (freedom + size)) - math.lgamma(0.5 * freedom)
+    return ratio - 0.5 * size * math.log(0.5 * freedom)
+
+
 def numbers_of(
     measurement: Measurement, places: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,8 +106,7 @@ def numbers_of(
         # The density of a missing component is one at zero, for both.
         seen = size - missing.sum(axis=1)
         value = np.append(value, np.full((count, 1), freedom), axis=1)
-        ratio = [math.lgamma(0.5 * (freedom + k)) - math.lgamma(0.5 * freedom) for k in seen]
-        constant = constant + ratio - 0.5 * seen * math.log(0.5 * freedom)
+        constant = constant + [_student_constant(float(k), freedom) for k in seen]
     return (
         value, np.broadcast_to(precision, (count, size, size)), np.broadcast_to(constant, count)
     )  # fmt: skip

@@ -33,7 +33,7 @@ class Station:
     Raises
     ------
     ModelError
-        Something is not a finite number, or the latitude is beyond a pole.
+        Something is not a finite number, the latitude is beyond a pole, or there is no such body.
 
     Examples
     --------
@@ -55,6 +55,12 @@ class Station:
         for name, value in vars(self).items():
             if not is_finite_number(value):
                 raise ModelError(f"{name} of a station is {value!r}; expected a finite number")
+        if not (self.radius > 0 and 0 <= self.flattening < 1 and self.height > -self.radius):
+            raise ModelError(
+                f"radius, flattening and height of a station are {self.radius:g}, "
+                f"{self.flattening:g} and {self.height:g}; expected a positive radius, flattening "
+                "from 0 to below 1, and a height above the centre"
+            )
         if abs(self.latitude) > math.pi / 2 * (1 + 1e-12):
             raise ModelError(
                 f"latitude of a station is {self.latitude:g}; expected radians, -pi/2 to pi/2"
@@ -82,7 +88,8 @@ class LightTime:
 
     A value measured at a time is that of light which arrives then. The state at which it left is
     found by a step of the classical Runge-Kutta method along the field, back by the time of light,
-    in four rounds. Maneuvers and noise on the way are left out. Stellar aberration, refraction and
+    in four rounds, which leave a relative error of the fifth power of the velocity over the speed.
+    Maneuvers and noise on the way are left out. Stellar aberration, refraction and
     relativity are not part of it.
 
     Parameters
