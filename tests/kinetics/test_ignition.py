@@ -310,3 +310,14 @@ def test_own_mixtures(hydrogen):
 def test_mixtures_that_are_refused(hydrogen, given, words):
     with pytest.raises(ergode.ModelError, match=words):
         ergode.kinetics.ignition_delay(hydrogen, temperature=1100.0, pressure=1e6, **given)
+
+
+@pytest.mark.parametrize("species", ["AR", "H2"])
+def test_a_species_that_is_most_at_the_start_tells_no_delay(hydrogen, species):
+    """One that the mixture does not have, and its fuel."""
+    with pytest.warns(ergode.AccuracyWarning, match="1 of 1 mixtures"):
+        found = ergode.kinetics.ignition_delay(
+            hydrogen, temperature=1200.0, pressure=1.01325e6, duration=1e-2, device="cpu",
+            criterion=species, mixture={"H2": 2.0, "O2": 1.0, "N2": 4.0},
+        )  # fmt: skip
+    assert np.isnan(found["ignition_delay"].item())

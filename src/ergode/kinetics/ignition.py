@@ -131,8 +131,9 @@ def ignition_delay(
         mixture has ignited if within `duration` the temperature has risen by a quarter of the rise
         in chemical equilibrium, and rises more slowly than before. Where volume or pressure are
         given over time, or with a wall, the reactions must have released a quarter of the heat, and
-        the delay includes the time of the compression. A mixture that did not ignite, or that does
-        not reach the rise of the `criterion`, has NaN; an `AccuracyWarning` tells how many did not.
+        the delay includes the time of the compression. A mixture that did not ignite, that does not
+        reach the rise of the `criterion`, or whose species is most at the start, has NaN; an
+        `AccuracyWarning` tells how many.
         With several rows of `rate_factors` the dimension ``point`` comes first.
 
     Raises
@@ -226,7 +227,7 @@ def ignition_delay(
             which = point * size + np.flatnonzero(good[point * size : (point + 1) * size])
             if which.size:
                 delay[which] = located(criterion, run, which, delay[which], duration)
-        good &= delay <= duration
+        good &= (delay > 0.0) & (delay <= duration)
     if not good.all():
         hint = "; pressure is in dyn/cm2, and 1 atm is 1.01325e6" if dense.min() < 1e5 else ""
         warn(

@@ -52,7 +52,8 @@ class Measurement(HoldsFunctions):
     degrees_of_freedom : float, optional
         Of noise with Student's distribution, whose tails forgive outliers: few are robust, many are
         Gaussian. The noise is then ``sqrt(covariance)`` times a standard variable of this
-        distribution; its own covariance is larger by ``n / (n - 2)``, for more than 2.
+        distribution; its own covariance is larger by ``n / (n - 2)``, for more than 2. Components
+        of one measurement share their outliers: give those that fail alone as two measurements.
     gate : float, optional
         Largest distance of a value from what the density expects, in deviations (the root of the
         normalised innovation squared, by mean and covariance of `h` over the density, and the
