@@ -147,20 +147,27 @@ def test_two_bodies_that_meet_in_space_collide_as_sampled_ones():
     assert (far["approach_error"].values > 1e-6).all()
 
 
-def sampled_orbits(mean, sigma, radii, count=150_000, until=2.0, step=0.01):
+def orbits_after(y, step):
+    slope = lambda y: np.array(kepler(0.0, y, ()))  # noqa: E731
+    a = slope(y)
+    b = slope(y + 0.5 * step * a)
+    c = slope(y + 0.5 * step * b)
+    d = slope(y + step * c)
+    return y + step / 6 * (a + 2 * b + 2 * c + d)
+
+
+def sampled_orbits(mean, sigma, radii, count=150_000, begin=0.0, until=2.0, step=0.01):
     """Share of orbits whose least distance from the target is below each radius, and its error."""
     rng = np.random.default_rng(2)
     y = (mean + sigma * rng.standard_normal((count, 4))).T
-    slope = lambda y: np.array(kepler(0.0, y, ()))  # noqa: E731
+    for _ in range(round(begin / step)):
+        y = orbits_after(y, begin / round(begin / step))
     best = np.full(count, np.inf)
-    before = np.stack(from_target(y, 0.0, ()))
-    for k in range(round(until / step)):
-        a = slope(y)
-        b = slope(y + 0.5 * step * a)
-        c = slope(y + 0.5 * step * b)
-        d = slope(y + step * c)
-        y = y + step / 6 * (a + 2 * b + 2 * c + d)
-        after = np.stack(from_target(y, (k + 1) * step, ()))
+    before = np.stack(from_target(y, begin, ()))
+    steps = max(2, round((until - begin) / step))
+    for k in range(1, steps + 1):
+        y = orbits_after(y, (until - begin) / steps)
+        after = np.stack(from_target(y, begin + k * (until - begin) / steps, ()))
         by = after - before
         s = np.clip(-(before * by).sum(0) / (by * by).sum(0), 0.0, 1.0)
         best = np.minimum(best, np.linalg.norm(before + s * by, axis=0))
@@ -353,7 +360,7 @@ def test_its_cuda_kernel_compiles():
     frame = Frame(one, one, np.eye(size)[None], np.zeros((1, 6)), one, one)
     follow = (
         0, count, count, 0.0, 1.0, np.zeros(1), one, np.zeros((size, size)), np.zeros(3), frame,
-        np.zeros((size, 1, count)), log, log, log, np.zeros((4, 1, count)),
+        np.zeros((size, 1, count)), log, log, log, np.zeros((6, 1, count)),
     )  # fmt: skip
     assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
     rows = np.zeros((count, 3))
@@ -361,20 +368,85 @@ def test_its_cuda_kernel_compiles():
     for components in (1, 2, 3):
         kernel = kernels.for_each(nearest.touch, bindings={nearest.COMPONENTS: components})
         cuda.ptx(kernel.compiled("cuda"), spheres, optimized=False)
+    passing = (0, 32, *(np.ones(4),) * 3, rows, rows, rows, np.zeros((count, 4)))
+    for components in (1, 2):
+        kernel = kernels.for_each(nearest.pass_by, bindings={nearest.COMPONENTS: components})
+        cuda.ptx(kernel.compiled("cuda"), passing, optimized=False)
 
 
-@pytest.mark.parametrize("speed", [0.001, 0.3])
-def test_a_span_that_cuts_the_approach_says_so(speed):
-    """What a small sphere sweeps until then is a part of a cell: the error is NaN."""
+def in_capsule(mean, covariance, way, radii):
+    """Probability that a disc that moves along `way` touches the origin, by quadrature."""
+    length = np.linalg.norm(way)
+    along = way / length if length > 0 else np.array([1.0, 0.0])
+    turn = np.stack([along, [-along[1], along[0]]])
+    middle, spread = turn @ mean, turn @ covariance @ turn.T
+    slope = spread[0, 1] / spread[1, 1]
+    alone = np.sqrt(spread[0, 0] - slope * spread[0, 1])
+    x, w = np.polynomial.legendre.leggauss(400)
+    found = []
+    for R in radii:
+        half = R * np.cos(0.5 * np.pi * x)  # the half chord, of smooth nodes
+        across, weight = R * np.sin(0.5 * np.pi * x), 0.5 * np.pi * w * half
+        centre = middle[0] + slope * (across - middle[1])
+        inside = ndtr((half - centre) / alone) - ndtr((-length - half - centre) / alone)
+        found.append(weight * inside @ stats.norm(middle[1], spread[1, 1] ** 0.5).pdf(across))
+    return np.array(found)
 
-    def drift(t, y, p):
-        return p[0] + 0.0 * y[0], 0.0 * y[1]
 
-    field = ergode.VectorField(drift, ["x", "y"], ["v"])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("way", "back"),
+    [((3.0, 4.0), 0.5), ((3.0, 4.0), 1.0), ((0.1, -0.3), 0.1), ((0.001, 0.0), 0.0), ((0, 0), 0)],
+)
+def test_a_span_that_cuts_the_approach_has_the_law_of_what_the_sphere_sweeps(way, back, precision):
+    """What a small sphere sweeps until the span ends, or after it began, is a part of a cell."""
+    way, spread = np.array(way, float), np.array([[1.0, -0.4], [-0.4, 0.8]])
+    mean, radii = np.array([0.3, -0.2]) - back * way, [0.01, 0.3, 2.0]
+    found = ergode.density.propagate(
+        PLANE, ergode.Gaussian(mean, spread), times=[0, 1], precision=precision, device="cpu:1",
+        parameters=dict(zip("uv", way, strict=True)), keep="none",
+        closest_approach=ergode.ClosestApproach(itself, radii),
+    )  # fmt: skip
+    assert_probable(found, in_capsule(mean, spread, way, radii), 2e-3)
+
+
+def test_orbits_that_a_span_cuts_come_as_near_as_sampled_ones(crossing):
+    for begin, end in ((0.0, 1.0), (0.97, 2.0), (1.01, 1.012)):
+        asked = ergode.ClosestApproach(from_target, RADII, begin=begin, end=end)
+        found = ergode.density.propagate(
+            ORBIT, ergode.Gaussian(crossing, SMALL**2), times=[0.0, 2.0], device="cpu:1",
+            keep="none", closest_approach=asked,
+        )  # fmt: skip
+        share, error = sampled_orbits(crossing, SMALL, RADII, begin=begin, until=end)
+        assert (np.abs(mine_of(found) - share) < 5 * error + 0.005 * share).all()
+
+
+def test_bodies_that_meet_in_space_when_the_span_ends_collide_as_sampled_ones():
+    radii, count = [0.02, 0.1, 0.3], 1_000_000
+    mean, sigma = MEET - [0.0, 0.1, 0.0, 0.0, 0.0, 0.0], SIGMA
+    y = mean + sigma * np.random.default_rng(5).standard_normal((count, 6))
+    r, v = y[:, :3], y[:, 3:]
+    t = np.clip(-(r * v).sum(1) / (v * v).sum(1), 0.0, 1.0)
+    least = np.linalg.norm(r + t[:, None] * v, axis=1)
+    share = np.array([(least < R).mean() for R in radii])
+    found = ergode.density.propagate(
+        SPACE, ergode.Gaussian(mean, sigma**2), times=[0.0, 1.0], device="cpu", keep="none",
+        width=list(sigma), closest_approach=ergode.ClosestApproach(in_space, radii),
+    )  # fmt: skip
+    told = found["approach_error"].values
+    assert (np.abs(mine_of(found) - share) < 5 * np.sqrt(share / count) + told).all()
+    assert (told < 0.06 * share).all()
+
+
+def test_velocities_that_turn_where_the_span_ends_are_told():
+    def free(t, y, p):
+        return y[2], y[3], 0.0 * y[0], 0.0 * y[0]
+
+    field = ergode.VectorField(free, ["x", "y", "u", "v"])
     with pytest.warns(ergode.AccuracyWarning, match="begins or ends while states are near"):
         found = ergode.density.propagate(
-            field, ergode.Gaussian([0, 0], [1, 1]), times=[0, 1], parameters={"v": speed},
-            device="cpu", keep="none", closest_approach=ergode.ClosestApproach(itself, [0.01]),
+            field, ergode.Gaussian([0, 0, 1, 0], [1, 1, 1, 1]), times=[0, 1], device="cpu",
+            keep="none", closest_approach=ergode.ClosestApproach(itself, [0.01]),
         )  # fmt: skip
     assert np.isnan(found["approach_error"]).all() and (found["approach_probability"] > 0).all()
 

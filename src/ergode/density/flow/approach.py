@@ -7,9 +7,15 @@ all: gradient g and curvature A of the log-weights at a point make its precision
 mean S^-1 g and its mass. Nearest places are expanded to second order over the window, so that each
 of them has the law of a Gaussian, with the covariance D S^-1 D^T of the slopes D, and the
 probability of a sphere is a sum of integrals over Gaussians. For a Gaussian density and paths that
-are linear over a cell it is exact. Places that are nearest within the span are across the velocity,
-and have one dimension less. The difference from windows of twice the variance, and the
+are linear over a cell it is exact. The difference from windows of twice the variance, and the
 square of that from places that are linear over a window, tell the error.
+
+A place that is nearest is across the velocity, and has one dimension less. Where the span begins or
+ends while a path is near, the path goes straight on to its nearest place r, which it passes at a
+time t beyond the span. With the speed v, a sphere of radius R is touched if t is within the span or
+closer to it than sqrt(R^2 - r^2) / v, the half of the chord: place and time have one Gaussian, and
+the probability is an integral over r of that of t, given r. Where velocities turn over a cell,
+places at the end itself are taken.
 
 J. L. Foster, H. S. Estes, "A parametric analysis of orbital debris collision probability and
 maneuver rate for space vehicles", NASA JSC-25898 (1992), for a single Gaussian.
@@ -19,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -26,17 +33,19 @@ import numpy as np
 from ergode.core import kernels, launch
 from ergode.core.devices import Device
 from ergode.core.errors import AccuracyWarning
-from ergode.density.flow.nearest import COMPONENTS, touch
+from ergode.density.flow.nearest import COMPONENTS, pass_by, touch
 from ergode.density.flow.points import Start
 from ergode.models.estimation.approach import ClosestApproach
 
 _WINDOW = 0.75  # spacings
 _BOTH = 1e-3  # of what is near a sphere
 _CUT = (
-    "the span of the closest approach begins or ends while states are near, so probabilities may "
-    "be several times too small; let it begin earlier and end later, or use an ensemble "
-    "(ergode.particles)"
+    "the span of the closest approach begins or ends while states are near that turn, so "
+    "probabilities may be several times too small; let it begin earlier and end later, or use an "
+    "ensemble (ergode.particles)"
 )
+_TURNED = 0.5  # radians between the velocities of neighbours
+_FAR = 6.0  # deviations
 _NO_NUMBER = "the distance of the closest approach is no number along some paths; they are left out"
 _FAINT = 15.0  # logarithm of the largest contribution relative to one that is left out
 _AT_ONCE = 20_000  # points
@@ -50,12 +59,12 @@ def law_of(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Probabilities of coming as near as radii [radius], and their errors.
 
-    `nearest` [1 + component, point] are times and nearest places, `log_weights` [point]; `cut` is
-    the mass that the lattice leaves out. An error that is not known is NaN, and the reason is told.
+    `nearest` [1 + 2 components, point] are times, nearest places and velocities, `log_weights`
+    [point]; `cut` is the mass that the lattice leaves out. An error that is not known is NaN, and
+    the reason is told.
     """
-    radii, places = asked.radii, nearest[1:].T
-    edge = 1e-9 * (asked.end - asked.begin)
-    kinds = (nearest[0] >= asked.end - edge).astype(np.int64) - (nearest[0] <= asked.begin + edge)
+    radii = asked.radii
+    places, velocity = np.swapaxes(nearest[1:].reshape(2, -1, nearest.shape[1]), 1, 2)
     is_known = np.isfinite(places).all(axis=1)
     if not is_known[log_weights > -np.inf].all():
         launch.warn(_NO_NUMBER, AccuracyWarning)
@@ -68,32 +77,87 @@ def law_of(
         share, deviation = _of_samples(places, np.exp(log), radii)
         return share, deviation + 0.0 * cut
     neighbours = np.where(log[start.neighbours] > -np.inf, start.neighbours, -1)
-    is_flat = (kinds == 0) & (len(nearest) > 2)
     points = _Points(
-        places, log, neighbours, np.asarray(start.is_edge, bool), is_flat, start.spacing
-    )
-    if len(nearest) > 2 and _is_cut(points, kinds, radii):
-        launch.warn(_CUT, AccuracyWarning)
-        cut = math.nan
+        places, places, nearest[0], velocity, log, neighbours, np.asarray(start.is_edge, bool),
+        np.full(len(log), _Kind.PLACE), np.zeros(len(log)), start.spacing,
+    )  # fmt: skip
+    if places.shape[1] > 1:
+        points, is_cut = _passing(points, asked)
+        if is_cut:
+            launch.warn(_CUT, AccuracyWarning)
+            cut = math.nan
     with np.errstate(invalid="ignore", divide="ignore"):  # neighbours, and shares, that are not
-        share, at_edge = _by_windows(points, radii, _WINDOW, True, device)
-        wide, _ = _by_windows(points, radii, _WINDOW * math.sqrt(2.0), True, device)
-        straight, _ = _by_windows(points, radii, _WINDOW, False, device)
+        share, at_edge, by_turns = _by_windows(points, asked, _WINDOW, True, device)
+        wide, *_ = _by_windows(points, asked, _WINDOW * math.sqrt(2.0), True, device)
+        straight, *_ = _by_windows(points, asked, _WINDOW, False, device)
         # Of the next order: as large again, relative to what curvature does.
         curved = np.where(share > 0.0, (share - straight) ** 2 / share, 0.0)
         beyond = np.where(share > 0.0, np.minimum(1.0, at_edge / share), 1.0)
-    return np.minimum(share, 1.0), np.abs(share - wide) + curved + beyond * cut
+    return np.minimum(share, 1.0), np.abs(share - wide) + curved + by_turns + beyond * cut
+
+
+class _Kind(IntEnum):
+    """How a path comes near."""
+
+    PLACE = 0  # the nearest place counts, with all components
+    WITHIN = 1  # it passes far from both ends of the span
+    PASSING = 2  # it passes near an end of the span
+    NEVER = 3  # it passes far beyond the span
 
 
 class _Points(NamedTuple):
     """Points of a lattice."""
 
-    places: np.ndarray  # [point, component]: the nearest ones
+    places: np.ndarray  # [point, component]: the nearest ones within the span
+    passed: np.ndarray  # [point, component]: those of paths that go on beyond the span
+    time: np.ndarray  # [point]: when they are passed
+    velocity: np.ndarray  # [point, component]
     log: np.ndarray  # [point]: logarithm of the weight
     neighbours: np.ndarray  # [axis, 2, point], with weight, or -1
     is_edge: np.ndarray  # [point]
-    is_flat: np.ndarray  # [point]: whether the place is across the velocity
+    kind: np.ndarray  # [point]
+    turned: np.ndarray  # [point]: radians between the velocity and that of neighbours, at most
     spacing: float
+
+    def beside(self, values: np.ndarray) -> np.ndarray:
+        """Values [point, ...] of neighbours [axis, 2, point, ...]; those of a point for none."""
+        alone = np.arange(len(self.log))
+        return values[np.where(self.neighbours >= 0, self.neighbours, alone)]
+
+
+def _passing(points: _Points, asked: ClosestApproach) -> tuple[_Points, bool]:
+    """Points whose paths go straight on beyond the span, and whether the law of some is not known.
+
+    They are nearest within the span, and at an end, and their velocities turn.
+    """
+    places, velocity, time = points.places, points.velocity, points.time
+    begin, end, largest = asked.begin, asked.end, asked.radii.max()
+    with np.errstate(over="ignore"):
+        square = (velocity**2).sum(axis=1)
+    still = ~((square > 0.0) & np.isfinite(square))  # a sphere that waits: any direction does
+    velocity = np.where(still[:, None], 1e-60 * np.eye(places.shape[1])[0], velocity)
+    square = (velocity**2).sum(axis=1)
+    with np.errstate(invalid="ignore"):  # points that are left out
+        edge = 1e-6 * (end - begin)
+        side = (time >= end - edge).astype(np.int64) - (time <= begin + edge)
+        later = np.where(side == 0, 0.0, -(places * velocity).sum(axis=1) / square)
+        passed = places + later[:, None] * velocity
+        time = time + later
+        speed = np.sqrt(square)
+        along = velocity / speed[:, None]
+        turned = np.linalg.norm(points.beside(along) - along, axis=-1).max(axis=(0, 1))
+        apart = speed * np.abs(points.beside(time) - time).max(axis=1)
+        near = _FAR * np.sqrt((apart**2).sum(axis=0)) + largest
+        outside = speed * np.maximum(begin - time, time - end)
+    kind = np.where(outside < -near, _Kind.WITHIN, _Kind.PASSING)
+    kind[outside > near] = _Kind.NEVER
+    kind[(outside > -near) & (turned > _TURNED)] = _Kind.PLACE
+    found = points._replace(passed=passed, time=time, velocity=velocity, kind=kind, turned=turned)
+    size, reach = _sizes(found)
+    likely = points.log - 0.5 * np.maximum(size - largest, 0.0) ** 2 / np.maximum(reach, 1e-300)
+    weight = np.exp(likely - likely.max())
+    unknown = np.bincount(side[kind == _Kind.PLACE] + 1, weight[kind == _Kind.PLACE], 3)
+    return found, bool((unknown > _BOTH * weight.sum()).sum() > 1)
 
 
 def _of_samples(
@@ -108,57 +172,45 @@ def _of_samples(
 
 
 def _by_windows(
-    points: _Points, radii: np.ndarray, window: float, is_curved: bool, device: Device
-) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities, and what points at the edge of the lattice add to them."""
+    points: _Points, asked: ClosestApproach, window: float, is_curved: bool, device: Device
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities, what points at the edge of the lattice add to them, and errors by turns."""
     from scipy.special import ndtr  # importing it takes 0.1 s
 
-    places, log = points.places, points.log
+    log, radii = points.log, asked.radii
     size, reach = _sizes(points)
-    share, at_edge = np.zeros(len(radii)), np.zeros(len(radii))
+    share, at_edge, by_turns = np.zeros((3, len(radii)))
     # A cell's mean may be shifted by a spacing, along each axis.
     chosen = _that_count(log, size - radii.max(), (0.3 + window) ** 2 * reach)
-    flat = points.is_flat[chosen]
+    parts = [(chosen[points.kind[chosen] == kind], kind) for kind in _Kind if kind != _Kind.NEVER]
     spans = [
-        (part[first : first + _AT_ONCE], is_flat)
-        for part, is_flat in ((chosen[flat], True), (chosen[~flat], False))
+        (part[first : first + _AT_ONCE], kind)
+        for part, kind in parts
         for first in range(0, len(part), _AT_ONCE)
     ]
-    for some, is_flat in spans:
-        gain, mean, covariance = _windowed(points, some, window, is_curved, is_flat)
+    for some, kind in spans:
+        gain, mean, covariance = _windowed(points, some, window, is_curved, kind)
         mass, edge = np.exp(log[some]) * gain, points.is_edge[some]
-        if places.shape[1] == 1:
+        if points.places.shape[1] == 1:
             deviation = np.sqrt(np.maximum(covariance[:, :, 0], 0.0)) + 1e-300
             part = ndtr((radii - mean) / deviation)
+        elif kind == _Kind.PASSING:
+            speed = np.linalg.norm(points.velocity[some], axis=1)[:, None]
+            ends = speed * (np.array([asked.begin, asked.end]) - points.time[some, None])
+            part = _in_balls(device, mean, covariance, radii, mass, ends)
+            by_turns += (mass * points.turned[some] ** 2 / 8.0) @ part
         else:
             part = _in_balls(device, mean, covariance, radii, mass)
         share += mass @ part
         at_edge += mass[edge] @ part[edge]
-    return share, at_edge
+    return share, at_edge, by_turns
 
 
 def _sizes(points: _Points) -> tuple[np.ndarray, np.ndarray]:
     """Distances of places, and the squares of how far they are from those beside them."""
     places = points.places
-    reach = np.zeros(len(places))
-    for two in points.neighbours:
-        beside = np.where(two >= 0, two, np.arange(len(places)))
-        reach += (np.abs(places[beside] - places).max(axis=0) ** 2).sum(axis=1)
+    reach = (np.abs(points.beside(places) - places).max(axis=1) ** 2).sum(axis=(0, 2))
     return places[:, 0] if places.shape[1] == 1 else np.linalg.norm(places, axis=1), reach
-
-
-def _is_cut(points: _Points, kinds: np.ndarray, radii: np.ndarray) -> bool:
-    """Whether some states are nearest within the span, and some at an end, near a sphere.
-
-    What a sphere sweeps until an end is then a part of a cell, which its point does not tell.
-    `kinds` [point] are -1 at the beginning, 0 within, and 1 at the end.
-    """
-    size, reach = _sizes(points)
-    away = np.maximum(size - radii.max(), 0.0)
-    likely = points.log - 0.5 * away**2 / np.maximum(reach, 1e-300)
-    weight = np.exp(likely - likely.max())
-    parts = np.bincount(kinds + 1, weight)
-    return bool((parts > _BOTH * weight.sum()).sum() > 1)
 
 
 def _that_count(log: np.ndarray, away: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -169,19 +221,22 @@ def _that_count(log: np.ndarray, away: np.ndarray, variance: np.ndarray) -> np.n
 
 
 def _windowed(
-    points: _Points, some: np.ndarray, window: float, is_curved: bool, is_flat: bool
+    points: _Points, some: np.ndarray, window: float, is_curved: bool, kind: _Kind
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Factors on masses, means and covariances of nearest places, in windows around some points.
 
-    Unless it `is_curved`, places are linear over a window. If it `is_flat`, they have one component
-    less.
+    Unless it `is_curved`, places are linear over a window. Those that are passed have one component
+    less; near an end, the way until they are passed is the last.
     """
-    places, log, neighbours = points.places, points.log, points.neighbours
+    log, neighbours = points.log, points.neighbours
     axes = len(neighbours)
-    both = np.concatenate([log[:, None], places], axis=1)
+    if kind == _Kind.PLACE:
+        both, flat = np.concatenate([log[:, None], points.places], axis=1), lambda values: values
+    else:
+        both = np.concatenate([log[:, None], points.passed, points.time[:, None]], axis=1)
+        flat = _across(points, some, kind == _Kind.PASSING)
     here = both[some]
     sides = [_sides(both, two, some, here) for two in neighbours]
-    flat = _flattened([0.5 * (above - below)[:, 1:] for above, below, _ in sides], is_flat)
     here = flat(here)
     slope = np.zeros((len(some), axes, here.shape[1]))
     bend = np.zeros((len(some), axes, axes, here.shape[1]))
@@ -228,21 +283,27 @@ def _inverse(precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.linalg.inv(precision), np.linalg.det(precision)
 
 
-def _flattened(slopes: list[np.ndarray], is_flat: bool) -> Callable[[np.ndarray], np.ndarray]:
-    """A map of values beside each point, without the narrowest direction of places.
+def _across(
+    points: _Points, some: np.ndarray, is_timed: bool
+) -> Callable[[np.ndarray], np.ndarray]:
+    """A map of values beside each point, without the component of places along the velocity.
 
-    A place that is nearest between the ends of a span is across the velocity. Along it, places
-    differ only as their planes turn. The map leaves it out, and keeps the lengths of places.
+    Along it, places differ only as their planes turn. The map keeps the lengths of places. If it
+    `is_timed`, the time becomes a way along the velocity, and otherwise it is left out.
     """
-    if not is_flat:
-        return lambda values: values
-    turn = np.linalg.eigh(sum(one[:, :, None] * one[:, None] for one in slopes))[1]
+    velocity = points.velocity[some]
+    speed = np.linalg.norm(velocity, axis=1)
+    along = velocity / speed[:, None]
+    plane = np.linalg.eigh(along[:, :, None] * along[:, None])[1][:, :, :-1]
 
     def flat(values: np.ndarray) -> np.ndarray:
-        across = np.einsum("kc,kcd->kd", values[:, 1:], turn[:, :, 1:])
-        whole, left = (np.linalg.norm(one, axis=1) for one in (values[:, 1:], across))
+        place = values[:, 1:-1]
+        across = np.einsum("kc,kcd->kd", place, plane)
+        whole, left = (np.linalg.norm(one, axis=1) for one in (place, across))
         longer = np.where(left > 0.0, whole / left, 1.0)
-        return np.concatenate([values[:, :1], across * longer[:, None]], axis=1)
+        way = (speed * (values[:, -1] - points.time[some]))[:, None]
+        found = [values[:, :1], across * longer[:, None], way]
+        return np.concatenate(found if is_timed else found[:2], axis=1)
 
     return flat
 
@@ -270,21 +331,37 @@ def _beside(
 
 
 def _in_balls(
-    device: Device, mean: np.ndarray, covariance: np.ndarray, radii: np.ndarray, mass: np.ndarray
-) -> np.ndarray:
-    """Probabilities that Gaussians [point, component] are within radii of the origin."""
+    device: Device, mean: np.ndarray, covariance: np.ndarray, radii: np.ndarray, mass: np.ndarray,
+    ends: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Probabilities that Gaussians [point, component] are within radii of the origin.
+
+    With `ends` [point, 2] the last component is a way, along which spheres move from one end to the
+    other.
+    """
+    size = mean.shape[1] - (ends is not None)
     found = np.zeros((len(mean), len(radii)))
-    away = np.linalg.norm(mean, axis=1) - radii.max()
-    near = _that_count(np.log(mass), away, np.trace(covariance, axis1=1, axis2=2))
-    variances, turn = np.linalg.eigh(covariance[near])
-    middle = np.einsum("kab,ka->kb", turn, mean[near])
+    away = np.linalg.norm(mean[:, :size], axis=1) - radii.max()
+    spread = np.trace(covariance[:, :size, :size], axis1=1, axis2=2)
+    near = _that_count(np.log(mass), away, spread)
+    mean, covariance = mean[near], covariance[near]
+    variances, turn = np.linalg.eigh(covariance[:, :size, :size])
+    middle = np.einsum("kab,ka->kb", turn, mean[:, :size])
     deviation = np.sqrt(np.maximum(variances, 0.0)) + 1e-9 * radii.min()
     few, of_few = np.polynomial.hermite_e.hermegauss(_FEW_NODES)
     out = device.empty((len(near), len(radii)), np.float64)
-    kernel = kernels.for_each(touch, bindings={COMPONENTS: mean.shape[1]})
-    numbers = *np.polynomial.legendre.leggauss(_NODES), few, of_few / of_few.sum()
-    device.run(
-        kernel, out.size, *device.put_together([radii, *numbers, middle, deviation]), out
-    )  # fmt: skip
+    numbers = [radii, *np.polynomial.legendre.leggauss(_NODES)]
+    if ends is None:
+        body, numbers = touch, [*numbers, few, of_few / of_few.sum(), middle, deviation]
+    else:
+        common = np.einsum("kab,ka->kb", turn, covariance[:, :size, size])
+        slope = common / deviation**2
+        alone = np.maximum(covariance[:, size, size] - (slope * common).sum(axis=1), 0.0)
+        way = ends[near] - mean[:, size:]
+        deviations = np.sqrt(alone) + 1e-9 * radii.min()
+        line = np.concatenate([way, deviations[:, None], slope], axis=1)
+        body, numbers = pass_by, [*numbers, middle, deviation, line]
+    kernel = kernels.for_each(body, bindings={COMPONENTS: size})
+    device.run(kernel, out.size, *device.put_together(numbers), out)
     found[near] = device.get(out)
     return found

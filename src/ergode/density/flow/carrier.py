@@ -88,7 +88,7 @@ class Carrier(Weighted):
         self._start = starts[0]
         self._smeared: Smeared | None = None
         self._field, self._kernel = field, kernel_of(field, precision, self._is_wide, killing)
-        self._nearest: Any = None  # [2 + component, density, point], where paths are watched
+        self._nearest: Any = None  # [2 + 2 components, density, point], where paths are watched
         self._periods = periods
         # [density, point]: what a killing rate has added to log-weights since a measurement
         self._killed = None if killing is None else device.zeros(self.log_weights.shape, np.float64)
@@ -115,7 +115,8 @@ class Carrier(Weighted):
     def aside(self, distance: UserFunction) -> Iterator[Any]:
         """Carry the points and watch their distances, and come back; yields the nearest places.
 
-        They are [2 + component, density, point], on the device: sizes, times, and components.
+        They are [2 + 2 components, density, point], on the device: sizes, times, places and
+        velocities.
         """
         names = "points", "log_weights", "_steps", "_shift", "_kernel", "_nearest"
         kept = {name: getattr(self, name) for name in names}
@@ -125,7 +126,8 @@ class Carrier(Weighted):
             setattr(self, name, copy)
         self._kernel = kernel_of(self._field, self.precision, distance=distance)
         assert distance.shape is not None
-        there = self.device.empty((2 + distance.shape[0], self.count, self.point_count), np.float64)
+        rows = 2 + 2 * distance.shape[0]
+        there = self.device.empty((rows, self.count, self.point_count), np.float64)
         self.device.copy(np.full(there.shape, np.inf), there)
         self._nearest = there
         try:

@@ -30,6 +30,7 @@ distance = option()
 _SAMPLES = 8
 _ROUNDS = 12
 _APART = np.float64(1e-3)  # of a step, between places whose difference is a derivative
+_BESIDE = np.float64(0.1)  # of a step, between places that tell the velocity
 _CLOSE = np.float64(1e-10)  # of a step
 
 
@@ -70,8 +71,24 @@ def _at(share, t, h, y, after, a, last, bend, frame):
     return (size, time) + tuple(np.float64(found[k]) for k in range(COMPONENTS))  # noqa: RUF005
 
 
+def _velocity(share, t, h, y, after, a, last, bend, frame):
+    """Velocity of the distance at a share of the step, by a parabola."""
+    middle = min(max(share, _BESIDE), np.float64(1.0) - _BESIDE)
+    below = _at(middle - _BESIDE, t, h, y, after, a, last, bend, frame)
+    here = _at(middle, t, h, y, after, a, last, bend, frame)
+    above = _at(middle + _BESIDE, t, h, y, after, a, last, bend, frame)
+    away = (share - middle) / _BESIDE
+    return tuple(
+        (
+            np.float64(0.5) * (above[k + 2] - below[k + 2])
+            + away * ((above[k + 2] - here[k + 2]) - (here[k + 2] - below[k + 2]))
+        ) / (_BESIDE * np.float64(h))
+        for k in range(COMPONENTS)
+    )  # fmt: skip
+
+
 def nearer(best, t, h, y, after, a, last, bend, frame):
-    """The nearest place of a step, if it is nearer than the `best` one.
+    """The nearest place of a step, if it is nearer than the `best` one: see `known`.
 
     One whose size is not a number stays the best.
     """
@@ -83,7 +100,7 @@ def nearer(best, t, h, y, after, a, last, bend, frame):
             here = found
             at = k
     if here[0] != here[0]:
-        return here
+        return here + tuple(here[0] for _ in range(COMPONENTS))
     low = np.float64(max(at - 1, 0)) / _SAMPLES
     high = np.float64(min(at + 1, _SAMPLES)) / _SAMPLES
     around = max(
@@ -117,12 +134,15 @@ def nearer(best, t, h, y, after, a, last, bend, frame):
         found = _at(share, t, h, y, after, a, last, bend, frame)
         if found[0] < here[0]:
             here = found
-    return here if here[0] < best[0] else best
+    if here[0] < best[0]:
+        share = (here[1] - t) / np.float64(h)
+        return here + _velocity(share, t, h, y, after, a, last, bend, frame)
+    return best
 
 
 def known(nearest, which, place):
-    """The nearest place of a point so far: its size, its time, and its components."""
-    return tuple(np.float64(nearest[k, which, place]) for k in range(COMPONENTS + 2))
+    """The nearest place of a point so far: size, time, place, velocity."""
+    return tuple(np.float64(nearest[k, which, place]) for k in range(2 * COMPONENTS + 2))
 
 
 def _line(mean, wide, radius):
@@ -183,6 +203,63 @@ def touch(index, radii, nodes, shares, few, of_few, mean, deviation, out):
                 total += shares[k] * math.exp(np.float64(-0.5) * away * away) * part
             total *= np.float64(0.5) * (high - low) / (wide * np.float64(_ROOT_TWO_PI))
     out[point, number] = total
+
+
+def _on_the_way(radius, square, line, point, shift):
+    """Probability that a path, which is `square` away at its nearest, passes as near as `radius`.
+
+    `line` [point, 3 + axis] has the ends of the way from its mean, its deviation, and slopes;
+    `shift` is what the place adds to its mean.
+    """
+    half = math.sqrt(max(np.float64(0.0), radius * radius - square))
+    scale = np.float64(_ROOT_HALF) / line[point, 2]
+    return np.float64(0.5) * (
+        math.erf((line[point, 1] + half - shift) * scale)
+        - math.erf((line[point, 0] - half - shift) * scale)
+    )
+
+
+def pass_by(index, radii, nodes, shares, mean, deviation, line, out):
+    """Probability that a path with a Gaussian nearest place, on a way with ends, passes a sphere.
+
+    A kernel body. Model: `mean` and `deviation` [point, axis] of the place along its principal
+    axes, and `line` [point, 3 + axis], see `_on_the_way`; nodes and weights of Gauss and Legendre.
+    Out: `out` [point, radius].
+    """
+    point = index // radii.size
+    number = index - point * radii.size
+    radius = radii[number]
+    total = np.float64(0.0)
+    first = COMPONENTS - 1
+    wide = deviation[point, first]
+    low = max(-radius, min(radius, mean[point, first] - _REACH * wide))
+    high = max(-radius, min(radius, mean[point, first] + _REACH * wide))
+    for k in range(nodes.size):
+        at = np.float64(0.5) * ((low + high) + (high - low) * nodes[k])
+        away = at - mean[point, first]
+        shift = line[point, 3 + first] * away
+        density = shares[k] * math.exp(np.float64(-0.5) * (away / wide) ** 2)
+        part = np.float64(0.0)
+        if COMPONENTS == 1:
+            part = _on_the_way(radius, at * at, line, point, shift)
+        else:
+            narrow = deviation[point, 0]
+            left = math.sqrt(max(np.float64(0.0), radius * radius - at * at))
+            below = max(-left, min(left, mean[point, 0] - _REACH * narrow))
+            above = max(-left, min(left, mean[point, 0] + _REACH * narrow))
+            for j in range(nodes.size):
+                across = np.float64(0.5) * ((below + above) + (above - below) * nodes[j])
+                off = across - mean[point, 0]
+                part += (
+                    shares[j] * math.exp(np.float64(-0.5) * (off / narrow) ** 2)
+                    * _on_the_way(
+                        radius, at * at + across * across, line, point,
+                        shift + line[point, 3] * off,
+                    )
+                )  # fmt: skip
+            part *= np.float64(0.5) * (above - below) / (narrow * np.float64(_ROOT_TWO_PI))
+        total += density * part
+    out[point, number] = total * np.float64(0.5) * (high - low) / (wide * np.float64(_ROOT_TWO_PI))
 
 
 _REACH = np.float64(5.5)  # deviations over which a Gaussian is integrated

@@ -149,8 +149,9 @@ def follow(
     Model: `rtol` [density], `atols` [density, dimension]; `noise` and `manner`, see `gaussians`.
     In and out: `points` [state, density, count], `log_weights` [density, count]; `steps`
     [density, count], the length of the next step, zero before the first; `killed` [density, count],
-    what a killing rate has added to the log-weights, if there is one; `nearest` [2 + component,
-    density, count], the nearest place along the path, if it is watched: its size and time first.
+    what a killing rate has added to the log-weights, if there is one; `nearest` [2 + 2 components,
+    density, count], the nearest place along the path, if it is watched: its size and time, the
+    place, and its velocity.
     """
     which = index // count
     place = index - which * count
@@ -195,7 +196,7 @@ def follow(
         # The last step is cut at the end: the next one is at least as long as it could have been.
         h = max(h, factor * step) if last and size <= 1.0 else factor * step
     if WATCHED:
-        for k in range(watch.COMPONENTS + 2):
+        for k in range(2 * watch.COMPONENTS + 2):
             nearest[k, which, place] = best[k]
     if failed:
         log_weights[which, place] = -math.inf
