@@ -1,12 +1,14 @@
 """Seconds and cell-steps per second of densities on sparse grids, and their accuracy.
 
 The cases are those of the published runs: Lorenz '63 with its measurement, Lorenz '96 in six
-dimensions, and the three-body problem; `corner-transport` is the published scheme and `split` this
-package's own.
+dimensions, and the three-body problem; `corner-transport` is the published scheme, `split` this
+package's own on a grid, and `flow` the default, whose points follow the flow. Two cases more are
+for `flow` alone: a satellite with drag as a seventh variable, and thousands of filters.
 """
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -45,6 +47,40 @@ def ranging():
     ]  # fmt: skip
 
 
+def dragged(t, y, p):
+    """Two bodies with air that thins out, and drag as a variable; the unit of time is a radian."""
+    r2 = y[0] * y[0] + y[1] * y[1] + y[2] * y[2]
+    r = r2**0.5
+    pull = -1.0 / (r2 * r)
+    speed = (y[3] * y[3] + y[4] * y[4] + y[5] * y[5]) ** 0.5
+    drag = -1e-4 * y[6] * speed * math.exp((1.0 - r) / 0.02)
+    return (
+        y[3], y[4], y[5], pull * y[0] + drag * y[3], pull * y[1] + drag * y[4],
+        pull * y[2] + drag * y[5], 0.0 * y[6],
+    )  # fmt: skip
+
+
+DRAGGED = ergode.VectorField(dragged, ["x", "y", "z", "vx", "vy", "vz", "drag"])
+ORBIT = [1.0, 0.0, 0.0, 0.0, 0.8, 0.6, 1.0]
+PERIODS = 2 * math.pi * np.array([0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
+
+
+def place_of(y, t, p):
+    return y[0], y[1], y[2]
+
+
+def seen_from_the_centre():
+    """Five places, within a thousandth, along the mean's path of three periods."""
+    path = ergode.trajectories.integrate(
+        DRAGGED, times=PERIODS, rtol=1e-11, atol=1e-13, device="cpu",
+        initial=dict(zip(DRAGGED.variables, ORBIT, strict=True)),
+    )["state"].values  # fmt: skip
+    return [
+        ergode.Measurement(at, place_of, path[k, :3], [1e-6] * 3)
+        for k, at in enumerate(PERIODS) if 0 < k < 6
+    ]  # fmt: skip
+
+
 # Field, parameters, prior, measurements, times, width, threshold, conserved quantity.
 CASES = {
     "lorenz63": (
@@ -70,7 +106,12 @@ CASES = {
         PLANAR, ENCELADUS, ergode.Gaussian(LEAVING, SATURN), ranging, INTERVALS, None, 1e-7,
         ergode.fields.planar_jacobi_constant,
     ),
+    "two-body with drag": (
+        DRAGGED, {}, ergode.Gaussian(ORBIT, [1e-6] * 6 + [0.04]), seen_from_the_centre, PERIODS,
+        None, None, None,
+    ),
 }  # fmt: skip
+SCHEMES = ("corner-transport", "split", "flow")
 _LARGE = ("lorenz96", "lorenz96-full")
 _MINUTES = ("jupiter-europa", "saturn-enceladus")  # on a CPU
 
@@ -79,23 +120,32 @@ def call(name, place, **options):
     """The public call for a case with its published settings."""
     field, parameters, prior, measurements, times, width, threshold, conserved = CASES[name]
     settings = {
-        "width": width, "threshold": threshold, "keep": "none", "parameters": parameters,
-        "times": times, "conserved": conserved, "scale_threshold": False, "device": place,
+        "keep": "none", "parameters": parameters, "times": times, "device": place,
         "measurements": measurements() if callable(measurements) else measurements,
-        "precision": "float32" if name in _LARGE else "float64",
-    } | options  # fmt: skip
+    }  # fmt: skip
+    if options.get("scheme") != "flow":
+        settings |= {
+            "width": width, "threshold": threshold, "conserved": conserved,
+            "scale_threshold": False, "precision": "float32" if name in _LARGE else "float64",
+        }  # fmt: skip
+    settings |= options
     return partial(ergode.density.propagate, field, prior, **settings)
 
 
 def whole_runs(options, rows):
-    """Every case by both schemes."""
+    """Every case by all schemes."""
     on_cuda = options.device == "cuda"
     for name in options.case:
         long = name in (*_MINUTES, "lorenz96-full")
-        if (not on_cuda and name in _LARGE) or (options.quick and long):
-            continue
-        for scheme in ("corner-transport", "split"):
+        for scheme in ("flow",) if name == "two-body with drag" else SCHEMES:
             case, ours = f"{name} {scheme}", call(name, options.place, scheme=scheme)
+            if scheme == "flow":
+                found = rows.measure(case, ours, repeats=5)
+                rows.add(case, "seconds", found.seconds, "s")
+                rows.add(case, "points in all", found.result.attrs["points"], "1")
+                continue
+            if (not on_cuda and name in _LARGE) or (options.quick and long):
+                continue
             if not on_cuda and long:  # one run, without what comes first
                 call(
                     name, options.place, scheme=scheme, times=CASES[name][4][:2], measurements=()
@@ -136,6 +186,14 @@ def side_by_side(options, rows):
         ergode.density.propagate, field, priors, times=times, parameters=parameters, width=0.5,
         measurements=[ergode.Measurement(1.0, third, values, 1.0)], threshold=5e-6, device=place,
     )  # fmt: skip
+    thousands = partial(
+        ergode.density.propagate, field, ergode.Gaussian(
+            rng.normal(prior.mean, 0.5, (8 * count, 3)), prior.covariance
+        ), times=[0, 1], parameters=parameters, device=place, keep="none", scheme="flow",
+    )  # fmt: skip
+    case = f"lorenz63 flow, {8 * count} filters"
+    found = rows.measure(case, thousands, repeats=3)
+    rows.add(case, "filters per second", 8 * count / found.seconds, "1/s")
     varied = parameters | {"r": np.linspace(44.0, 52.0, count)}
     alone, *many = timed(
         [call("lorenz63", place), call("lorenz63", place, parameters=varied), bank], 3
@@ -184,6 +242,35 @@ def particles(options, rows):
         rows.add(case, "error of the mean", float(off), "1")
 
 
+def against_samples(options, rows):
+    """Errors of the published cases by all schemes at the last time, against many samples."""
+    if options.device != "cuda" or options.quick:
+        return
+    count = 100_000_000
+    for name in options.case:
+        field, parameters, prior, measurements, times, *_ = CASES[name]
+        if name in ("two-body with drag", "lorenz96"):
+            continue
+        sampled = ergode.particles.propagate(
+            field, prior, times=[times[0], times[-1]], parameters=parameters, count=count,
+            measurements=measurements() if callable(measurements) else measurements,
+            resample_below=0, device=options.place, keep="none",
+        )  # fmt: skip
+        mean = sampled["mean"].values[-1]
+        deviation = np.sqrt(np.diag(sampled["covariance"].values[-1]))
+        rows.add(f"{name}, {count:.0e} samples", "effective", sampled["effective_count"][-1], "1")
+        for scheme in SCHEMES:
+            case = f"{name} {scheme} against samples"
+            found = call(name, options.place, scheme=scheme)()
+            off = np.abs((found["mean"].values[-1] - mean) / deviation).max()
+            rows.add(case, "error of the mean", float(off), "deviations")
+            wide = np.sqrt(np.diag(found["covariance"].values[-1])) / deviation - 1
+            rows.add(case, "error of the deviation", float(np.abs(wide).max()), "1")
+            if "log_evidence" in found:
+                off = found["log_evidence"].values.sum() - sampled["log_evidence"].values.sum()
+                rows.add(case, "error of the log evidence", float(abs(off)), "1")
+
+
 def accuracy(options, rows):
     """Errors of mean and deviation before the measurement against Monte Carlo, and the time."""
     sizes = (0.5, 0.25) if options.device == "cpu" or options.quick else (0.5, 0.25, 0.125)
@@ -206,6 +293,7 @@ def main():
     options = arguments("density", list(CASES))
     rows = Rows("density", options.device, options.json)
     whole_runs(options, rows)
+    against_samples(options, rows)
     if "lorenz63" in options.case:
         for work in (all_cores, side_by_side, noise, particles, accuracy):
             work(options, rows)

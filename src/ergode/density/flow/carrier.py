@@ -175,7 +175,7 @@ class Carrier(Weighted):
         if self._is_wide:
             self._update(measurement, places)
             return np.zeros(self.count)
-        if not self._start.frames:
+        if not self._start.spacing:
             return super().weigh(measurement, places)
         if self._smeared is None:
             self._smeared = Smeared(self, self._start)
@@ -198,7 +198,7 @@ class Carrier(Weighted):
 
         It is the root mean square, of the lattice's axis along which it is largest.
         """
-        if self._periods is None or not self._start.frames:
+        if self._periods is None or not self._start.spacing:
             return 0.0
         points, log = self.host(which)
         weight = np.exp(log - log.max())

@@ -16,11 +16,14 @@ import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.density.initial import ellipsoid
+from ergode.density.tail import CUT_MOST
 from ergode.models.estimation.covariances import root_of
 from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
 
 SPACING = 0.5  # standard deviations
 CUT = 1e-4  # mass of a Gaussian beyond the lattice
+EDGE = 1e-3
+"""Fraction of the weight at the edge above which a lattice is too small, if it may have less."""
 DIMENSIONS_OF_LATTICE = 6
 _SOBOL_POINTS = 1 << 17
 _POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
@@ -43,6 +46,7 @@ class Pattern:
     spacing: float  # of the lattice; 0 if it is none
     ideal: float  # effective number of points for the normal distribution
     scale: float = 1.0  # on the spacing
+    shell: float = 0.0  # fraction of the weight of points at the edge, by a normal density
 
     def __len__(self) -> int:
         return len(self.z)
@@ -74,7 +78,7 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
             np.zeros(len(z), np.int8), signs.astype(np.int8), 0.0, float(len(z)),
         )  # fmt: skip
     reach = float(np.sqrt(chdtri(size, cut))) / spacing
-    ball = math.pi ** (size / 2) / math.gamma(size / 2 + 1) * reach**size
+    ball = count_of(size, spacing, cut)
     if ball > POINTS_MOST:
         raise PlanError(
             f"cells {spacing:.2g} standard deviations wide are about {ball:.2g}; expected at most "
@@ -91,7 +95,10 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
     volume = np.full(len(k), size * math.log(spacing * scale))
     edge = (np.linalg.norm(k, axis=1) > reach - 1.0).astype(np.int8)
     ideal = (4 * math.pi) ** (size / 2) / spacing**size
-    return Pattern(z, volume, log_normal, k.astype(np.int64), edge, signs, spacing, ideal, scale)
+    shell = float(weight @ edge / weight.sum())
+    return Pattern(
+        z, volume, log_normal, k.astype(np.int64), edge, signs, spacing, ideal, scale, shell
+    )
 
 
 def spacing_of(
@@ -101,10 +108,15 @@ def spacing_of(
     """Spacing of a lattice; the default is the least one that has no more than `count` points."""
     if wanted is not None:
         return wanted
-    from scipy.special import chdtri
+    return max(least, float((count_of(size, 1.0, cut) / count) ** (1.0 / size)))
 
-    ball = math.pi ** (size / 2) / math.gamma(size / 2 + 1) * float(chdtri(size, cut)) ** (size / 2)
-    return max(least, float((ball / count) ** (1.0 / size)))
+
+def count_of(size: int, spacing: float, cut: float) -> float:
+    """About how many points a lattice has, which is a ball that leaves out the mass `cut`."""
+    from scipy.special import chdtri  # importing it takes 0.1 s
+
+    ball = math.pi ** (size / 2) / math.gamma(size / 2 + 1)
+    return float(ball * chdtri(size, max(cut, 1e-300)) ** (size / 2) / spacing**size)
 
 
 @dataclass(frozen=True)
@@ -121,12 +133,19 @@ class Start:
     spacing: float  # of the lattice; 0 if it is none
     log_scale: float  # what makes an integral of the prior's `log_density` one, as a logarithm
     # Of each component's lattice, the point of the index zero, and the edges of a cell of spacing
-    # one, as columns.
+    # one, as columns; of other points, mean and root of the covariance of the normal distribution.
     frames: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     first_spacing: float = 0.0  # before cells were divided
     # [component, dimension, dimension]: root of the covariance of cells, if they are Gaussians.
     roots: np.ndarray | None = None
     shape: Pattern | None = None  # if the lattice is a whole pattern
+
+    @property
+    def edge_most(self) -> float:
+        """Fraction of the weight at the edge above which the lattice is too small."""
+        if self.spacing < self.first_spacing:
+            return CUT_MOST
+        return EDGE if self.shape is None else max(EDGE, 2.0 * self.shape.shell)
 
     @cached_property
     def neighbours(self) -> np.ndarray:
@@ -179,7 +198,7 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
             prior, np.concatenate([one.points for one in parts]), log,
             np.concatenate([one.signs for one in parts]),
             np.concatenate([one.is_edge for one in parts]), index, _effective(log),
-            parts[0].spacing, 0.0, tuple(one.frames[0] for one in parts if one.frames),
+            parts[0].spacing, 0.0, tuple(one.frames[0] for one in parts),
             parts[0].spacing,
         )  # fmt: skip
     root = root_of(np.asarray(prior.covariance, np.float64))
@@ -223,7 +242,7 @@ def in_frame(
     index = np.concatenate([np.zeros((len(shape.index), 1), np.int64), shape.index], axis=1)
     return Start(
         prior, points, log, shape.signs, shape.is_edge, index, shape.ideal, shape.spacing,
-        log_scale, ((mean, root * shape.scale),) if shape.spacing else (),
+        log_scale, ((mean, root * shape.scale),),
         shape.spacing, shape=shape if shape.spacing else None,
     )  # fmt: skip
 

@@ -8,11 +8,12 @@ likelihood is first taken to a power below one (tempering), and the lattice foll
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
-from ergode.density.flow.points import Start, distinct, in_frame
+from ergode.density.flow.points import Start, count_of, distinct, in_frame
 from ergode.models.estimation.covariances import root_of
 
 FEWEST = 0.3
@@ -20,9 +21,6 @@ FEWEST = 0.3
 
 AGREED = 0.01
 """Difference of the moments of both halves of the points above which it is, in deviations."""
-
-EDGE = 1e-3
-"""Fraction of the weight at the edge of a lattice above which it is."""
 
 HIDDEN = 0.01
 """What likelihoods thinner than cells may hide above which it is, in deviations."""
@@ -37,8 +35,12 @@ _BEYOND = 0.2
 """Fraction of the weight at the edge from which the posterior is beyond the lattice."""
 
 _OUTSIDE = 1e-3  # share of the weight that a new frame may leave out
+_POINTS_OF_FRAME = 100_000  # of a lattice in a new frame that is enlarged for tails
+_COARSER = 2.0  # most that its spacing is enlarged
 _SHRUNK = 0.3  # volume, relative to the frame, below which a new frame is better than smaller cells
 
+_WIDER = 1.1  # than the posterior: tails that are too thin make weights that are too large
+_NEARLY = 0.1  # change of a Gaussian, relative to it, that is too small for new points
 _ENOUGH = 0.05  # effective number of points of a tempered density, relative to the ideal one
 
 
@@ -50,8 +52,8 @@ def next_start(
 
     `log_weights` [point] are those after all measurements so far, and `smeared` [point] those that
     likelihoods smeared over cells give (see `smeared`); `far` [point] are squared distances of the
-    present states from their mean, in deviations. If no more than EDGE of it is at the `edge` of
-    the lattice, and it fills its frame, cells are divided. If it `is_resolved`, they get
+    present states from their mean, in deviations. If no more than its `edge_most` is at the `edge`
+    of the lattice, and it fills its frame, cells are divided. If it `is_resolved`, they get
     neighbours; if it `is_uneven`, they are divided along all axes.
     """
     known = np.isfinite(log_weights)
@@ -59,6 +61,8 @@ def next_start(
         return start
     base, gain = start.log_weights[known], (log_weights - start.log_weights)[known]
     points = start.points[known]
+    if not start.spacing:
+        return _laid_again(start, points, base, gain, cut)
     # A few points along each axis tell where the posterior lies.
     wanted = max(_ENOUGH * start.ideal, min(3.0 ** points.shape[1], 0.5 * start.ideal))
     power = _power(base, gain, wanted)
@@ -76,18 +80,44 @@ def next_start(
     frame = start.frames[0][1] if len(start.frames) == 1 else root_of(start.prior.covariance)
     is_shrunk = volume - np.linalg.slogdet(frame)[1] < np.log(_SHRUNK)
     is_one = start.roots is None or len(start.roots) == 1  # cells of several sizes stay apart
-    is_new = is_one and (power < 0.5 or is_shrunk or edge > EDGE)
+    is_new = is_one and (power < 0.5 or is_shrunk or edge > start.edge_most)
+    spacing = start.first_spacing
     # A filament leaves a lattice in any frame few points, and a frame cuts what is far from a mode.
     if is_new and not is_beyond:
         all_cells, wide_root = _normal(smeared[known]), _wider(root, start)
-        is_new = _outside(root, away, weight, cut) <= _OUTSIDE
-        is_new &= _outside(wide_root, away, all_cells, cut) <= _OUTSIDE
+        more = start.first_spacing if edge > start.edge_most else 0.0
+        cut = min(_cut(root, away, weight, cut, more), _cut(wide_root, away, all_cells, cut, more))
+        more = count_of(points.shape[1], spacing, cut) / _POINTS_OF_FRAME
+        spacing *= max(1.0, more ** (1.0 / points.shape[1]))
+        is_new = spacing <= _COARSER * start.first_spacing
     if is_new:
-        found = in_frame(start.prior, mean, root, start.first_spacing, cut, start.log_scale)
-        return replace(found, roots=start.roots)
+        found = in_frame(start.prior, mean, root, spacing, cut, start.log_scale)
+        return replace(found, roots=start.roots, first_spacing=start.first_spacing)
     # What is far away counts in the moments, even if it is faint.
     counts = smeared + np.log1p(np.minimum(far, _FARTHEST))
     return divided(start, log_weights, counts, 1 if is_resolved else 2, is_uneven)
+
+
+def _laid_again(
+    start: Start, points: np.ndarray, base: np.ndarray, gain: np.ndarray, cut: float
+) -> Start:
+    """Equidistributed points by a Gaussian as wide as the posterior, or a little wider.
+
+    The same ones if they were laid by such a Gaussian. What is not like a Gaussian is in their
+    weights (importance sampling).
+    """
+    power = _power(base, gain, _ENOUGH * start.ideal)
+    weight = _normal(base + power * gain)
+    mean = weight @ points
+    away = points - mean
+    root = _WIDER * root_of((away * weight[:, None]).T @ away)
+    if power == 1.0 and len(start.frames) == 1:
+        before, by = start.frames[0]
+        shift, ratio = np.linalg.solve(by, mean - before), np.linalg.solve(by, root)
+        change = ratio @ ratio.T - np.eye(len(mean))
+        if max(np.abs(shift).max(), np.abs(change).max()) < _NEARLY:
+            return start
+    return in_frame(start.prior, mean, root, start.spacing, cut, start.log_scale)
 
 
 def _normal(log_weights: np.ndarray) -> np.ndarray:
@@ -102,12 +132,22 @@ def _wider(root: np.ndarray, start: Start) -> np.ndarray:
     return root_of(root @ root.T + 0.25 * edges @ edges.T)
 
 
-def _outside(root: np.ndarray, away: np.ndarray, weight: np.ndarray, cut: float) -> float:
-    """Share of the weight that a lattice of this frame leaves out; of a Gaussian it is `cut`."""
-    from scipy.special import chdtri
+def _cut(root: np.ndarray, away: np.ndarray, weight: np.ndarray, cut: float, more: float) -> float:
+    """What a lattice of this frame leaves out of a Gaussian, so that it leaves out little of this.
+
+    It is `cut` if the lattice then has all but a thousandth of the weight. Heavier tails need a
+    larger lattice, by `more` deviations than the points reach.
+    """
+    from scipy.special import chdtrc, chdtri
 
     square = (np.linalg.solve(root, away.T) ** 2).sum(axis=0)
-    return float(weight[square > chdtri(len(root), cut)].sum())
+    if not more and float(weight[square > chdtri(len(root), cut)].sum()) <= _OUTSIDE:
+        return cut
+    order = np.argsort(square)
+    inside = np.cumsum(weight[order])
+    last = min(int(np.searchsorted(inside, (1.0 - 0.1 * _OUTSIDE) * inside[-1])), len(order) - 1)
+    reach = math.ceil(2.0 * (math.sqrt(square[order[last]]) + more)) / 2.0
+    return min(float(chdtrc(len(root), reach**2)), cut)
 
 
 def divided(

@@ -17,7 +17,7 @@ from ergode.density.flow import images
 from ergode.density.flow.approach import law_of
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import Start, start_of, wide_start_of
-from ergode.density.flow.relattice import AGREED, EDGE, FEWEST, HIDDEN, ROUNDS, UNEVEN, next_start
+from ergode.density.flow.relattice import AGREED, FEWEST, HIDDEN, ROUNDS, UNEVEN, next_start
 from ergode.density.flow.weighted import Moments
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
@@ -243,7 +243,7 @@ class FlowSolver:
         was_at_edge = 0
         for _ in range(ROUNDS):
             is_divided = start.spacing < start.first_spacing
-            at_edge = edge > EDGE and was_at_edge < _TIMES_AT_EDGE and not is_divided
+            at_edge = edge > start.edge_most and was_at_edge < _TIMES_AT_EDGE and not is_divided
             was_at_edge += at_edge
             is_resolved = is_divided and bool((_agree([start], moments) & _are_seen(moments))[0])
             is_uneven = bool((_agree([start], moments) & (moments.uneven > UNEVEN))[0])
@@ -423,8 +423,7 @@ def _weights(
 def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
     """Which densities need a new lattice."""
     fixed = np.array([isinstance(one.prior, Samples) for one in starts])
-    divided = np.array([one.spacing < one.first_spacing for one in starts])
-    inside = moments.edge < np.where(divided, CUT_MOST, EDGE)
+    inside = moments.edge < np.array([one.edge_most for one in starts])
     return ~fixed & ~(_agree(starts, moments) & inside & _are_seen(moments))
 
 
