@@ -258,7 +258,9 @@ def against_samples(options, rows):
         )  # fmt: skip
         mean = sampled["mean"].values[-1]
         deviation = np.sqrt(np.diag(sampled["covariance"].values[-1]))
-        rows.add(f"{name}, {count:.0e} samples", "effective", sampled["effective_count"][-1], "1")
+        rows.add(
+            f"{name}, {count:.0e} samples", "effective", float(sampled["effective_count"][-1]), "1"
+        )
         for scheme in SCHEMES:
             case = f"{name} {scheme} against samples"
             found = call(name, options.place, scheme=scheme)()

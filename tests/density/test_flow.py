@@ -45,6 +45,13 @@ def test_ten_periods_of_an_oscillator_far_from_its_centre_leave_its_width():
     assert np.isnan(float(found["unreliable_from"])) and found["status"] == 0
 
 
+def test_a_gaussian_posterior_takes_two_new_lattices_at_most():
+    """A lattice has weight at its edge: as much as a Gaussian has there is not too much."""
+    seen = [ergode.Measurement(t, first, 0.5, 0.01) for t in (0.3, 0.6)]
+    found = flow(ergode.Gaussian([1.0, 0.5], [1.0, 0.5]), [0.0, 1.0], measurements=seen)
+    assert found.attrs["lattices"] <= 5
+
+
 @DEVICES
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_measurements_of_a_linear_system_are_those_of_kalman(device, precision):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
 import ergode
 
@@ -82,3 +83,48 @@ def test_drift_is_exact(size, device):
     most = 1e-9 if size <= 6 else 0.005
     assert np.abs(found["mean"].values[-1] - 10.0 * speed).max() < most * 0.01
     assert np.allclose(found["covariance"].values[-1], 1e-4 * np.eye(size), atol=3 * most * 1e-4)
+
+
+def chain(t, y, p):
+    return (
+        y[1] - 0.5 * y[0], y[2] - 0.5 * y[1], y[3] - 0.5 * y[2], y[4] - 0.5 * y[3],
+        y[5] - 0.5 * y[4], y[6] - 0.5 * y[5], y[0] - 0.5 * y[6],
+    )  # fmt: skip
+
+
+def three_of_seven(y, t, p):
+    return y[0], y[3], y[6]
+
+
+@DEVICES
+@pytest.mark.slow
+def test_points_of_seven_variables_are_laid_again_where_measurements_leave_few(device):
+    """Kalman's posterior, where five of 131,072 points of the prior would have weight."""
+    matrix = np.roll(np.eye(7), 1, axis=1) - 0.5 * np.eye(7)
+    h = np.eye(7)[[0, 3, 6]]
+    noise, values = 1e-3 * np.eye(3), [[0.3, -1.0, 0.5], [0.1, 0.4, -0.2]]
+    mean, covariance, log_evidence, before = np.zeros(7), np.eye(7), [], 0.0
+    for time, value in zip((0.5, 1.0), values, strict=True):
+        step = expm((time - before) * matrix)
+        mean, covariance, before = step @ mean, step @ covariance @ step.T, time
+        inner = h @ covariance @ h.T + noise
+        off = value - h @ mean
+        log_evidence.append(
+            -0.5 * (off @ np.linalg.solve(inner, off) + np.linalg.slogdet(2 * np.pi * inner)[1])
+        )
+        gain = covariance @ h.T @ np.linalg.inv(inner)
+        mean, covariance = mean + gain @ off, covariance - gain @ h @ covariance
+    found = ergode.density.propagate(
+        ergode.VectorField(chain, list("abcdefg")), ergode.Gaussian(np.zeros(7), np.ones(7)),
+        times=[0.0, 1.0], device=device, keep="none",
+        measurements=[
+            ergode.Measurement(t, three_of_seven, v, [1e-3] * 3)
+            for t, v in zip((0.5, 1.0), values, strict=True)
+        ],
+    )  # fmt: skip
+    wide = np.sqrt(np.diag(covariance))
+    assert (np.abs(found["mean"].values[-1] - mean) < 0.01 * wide).all()
+    off = (found["covariance"].values[-1] - covariance) / np.outer(wide, wide)
+    assert np.abs(off).max() < 0.02
+    assert np.allclose(found["log_evidence"], log_evidence, atol=0.01)
+    assert found.attrs["method"] == "flow" and np.isnan(float(found["unreliable_from"]))

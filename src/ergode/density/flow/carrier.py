@@ -56,15 +56,11 @@ class Carrier(Weighted):
     ) -> None:
         self.device, self.precision = device, precision
         self.count, self.size = len(starts), len(field.variables)
-        self.point_count = len(starts[0].points)
+        self.point_count = len(starts[0])
         self._parameters = parameters
         self._is_wide = starts[0].roots is not None
         self._manner = _MANNERS["linear" if is_linear else "curved"]
-        points = np.stack([_states(one).T for one in starts], axis=1)
-        self.points = device.empty(points.shape, precision)
-        device.copy(np.ascontiguousarray(points, precision), self.points)
-        self.log_weights = device.empty((self.count, self.point_count), np.float64)
-        device.copy(np.stack([one.log_weights for one in starts]), self.log_weights)
+        self._lay(starts)
         self._steps = device.zeros((self.count, self.point_count), np.float64)
         away, deviation = scales
         narrow = np.where(away != 0, deviation / np.maximum(np.abs(away), 1e-300), np.inf).min(
@@ -95,6 +91,25 @@ class Carrier(Weighted):
         self._shift = away
 
     # ---- operations
+
+    def _lay(self, starts: list[Start]) -> None:
+        """Put points and log-weights on the device; those of one pattern are made there."""
+        device, shape = self.device, starts[0].shape
+        self.log_weights = device.empty((self.count, self.point_count), np.float64)
+        is_simple = shape is not None and shape.spacing > 0 and not self._is_wide
+        if not is_simple or any(one.laid is not None or one.shape is not shape for one in starts):
+            points = np.stack([_states(one).T for one in starts], axis=1)
+            self.points = device.empty(points.shape, self.precision)
+            device.copy(np.ascontiguousarray(points, self.precision), self.points)
+            device.copy(np.stack([one.log_weights for one in starts]), self.log_weights)
+            return
+        assert shape is not None
+        self.points = device.empty((self.size, self.count, self.point_count), self.precision)
+        means, edges = (np.stack(both) for both in zip(*(s.frames[0] for s in starts), strict=True))
+        there = device.put_together([means, shape.spacing * edges, shape.places, shape.log_share])
+        kernel = kernels.for_each(stepper.lay, bindings={lattice.DIMENSION: self.size})
+        total = self.count * self.point_count
+        device.run(kernel, total, self.point_count, *there, self.points, self.log_weights)
 
     def follow(self, begin: float, end: float, *, is_brief: bool = False) -> None:
         """Carry all points from a time to another; over a short one, it `is_brief`."""

@@ -69,7 +69,7 @@ def check(
     alike: dict[int, list[tuple[int, Start]]] = {}
     for which in some:
         start = start_of(asked.priors[which], spacing, _CUT)
-        alike.setdefault(len(start.points), []).append((which, start))
+        alike.setdefault(len(start), []).append((which, start))
     for each in alike.values():
         these = [one for one, _ in each]
         carrier = Carrier(

@@ -40,7 +40,7 @@ class Pattern:
     z: np.ndarray  # [point, dimension]
     log_volume: np.ndarray  # [point]: logarithm of the volume that each point stands for
     log_normal: np.ndarray  # [point]: logarithm of the weight by a normal density, up to a constant
-    index: np.ndarray  # [point, dimension]: number of each point along each axis; empty if none
+    index: np.ndarray  # [point, 1 + dimension]: as of a `Start`
     is_edge: np.ndarray  # [point]: whether it is within a spacing of the edge
     signs: np.ndarray  # [point], 1 or -1: each half of the points stands for all
     spacing: float  # of the lattice; 0 if it is none
@@ -54,7 +54,17 @@ class Pattern:
     @cached_property
     def neighbours(self) -> np.ndarray:
         """As of a `Start`."""
-        return _neighbours(np.concatenate([np.zeros((len(self), 1), np.int64), self.index], axis=1))
+        return _neighbours(self.index)
+
+    @cached_property
+    def log_share(self) -> np.ndarray:
+        """Logarithm of the share of each point of the normal distribution [point]."""
+        return np.asarray(self.log_normal - np.logaddexp.reduce(self.log_normal))
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """Numbers of the points of a lattice along each axis [dimension, point]."""
+        return np.ascontiguousarray(self.index[:, 1:].T, np.int16)
 
 
 @lru_cache(maxsize=8)
@@ -74,7 +84,7 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
         signs = np.where(np.arange(len(z)) < len(z) // 2, 1, -1)
         log_volume -= math.log(len(z))
         return Pattern(
-            z, log_volume, np.full(len(z), -math.log(len(z))), np.empty((0, size), np.int64),
+            z, log_volume, np.full(len(z), -math.log(len(z))), np.empty((0, 1 + size), np.int64),
             np.zeros(len(z), np.int8), signs.astype(np.int8), 0.0, float(len(z)),
         )  # fmt: skip
     reach = float(np.sqrt(chdtri(size, cut))) / spacing
@@ -96,9 +106,8 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
     edge = (np.linalg.norm(k, axis=1) > reach - 1.0).astype(np.int8)
     ideal = (4 * math.pi) ** (size / 2) / spacing**size
     shell = float(weight @ edge / weight.sum())
-    return Pattern(
-        z, volume, log_normal, k.astype(np.int64), edge, signs, spacing, ideal, scale, shell
-    )
+    index = np.concatenate([np.zeros((len(k), 1), np.int64), k.astype(np.int64)], axis=1)
+    return Pattern(z, volume, log_normal, index, edge, signs, spacing, ideal, scale, shell)
 
 
 def spacing_of(
@@ -124,21 +133,42 @@ class Start:
     """Points of one prior at the first time."""
 
     prior: Prior
-    points: np.ndarray  # [point, variable]
-    log_weights: np.ndarray  # [point]: their exponentials have the sum one
     signs: np.ndarray  # [point]
     is_edge: np.ndarray  # [point]
     index: np.ndarray  # [point, 1 + dimension]: component and place in its lattice; or empty
     ideal: float  # effective number of points if nothing is measured
     spacing: float  # of the lattice; 0 if it is none
-    log_scale: float  # what makes an integral of the prior's `log_density` one, as a logarithm
+    log_scale: float = 0.0  # what makes an integral of the prior's density one, as a logarithm
     # Of each component's lattice, the point of the index zero, and the edges of a cell of spacing
     # one, as columns; of other points, mean and root of the covariance of the normal distribution.
     frames: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     first_spacing: float = 0.0  # before cells were divided
     # [component, dimension, dimension]: root of the covariance of cells, if they are Gaussians.
     roots: np.ndarray | None = None
-    shape: Pattern | None = None  # if the lattice is a whole pattern
+    shape: Pattern | None = None  # if the points are a whole pattern
+    # Points [point, variable] and logarithms of their weights; none if they are those of the
+    # pattern for the normal distribution.
+    laid: tuple[np.ndarray, np.ndarray] | None = None
+
+    def __len__(self) -> int:
+        return len(self.signs)
+
+    @cached_property
+    def points(self) -> np.ndarray:
+        """All points [point, variable]."""
+        if self.laid is not None:
+            return self.laid[0]
+        assert self.shape is not None
+        mean, edges = self.frames[0]
+        return np.asarray(mean + (self.shape.z / self.shape.scale) @ edges.T)
+
+    @property
+    def log_weights(self) -> np.ndarray:
+        """Logarithms of weights [point], whose sum is one."""
+        if self.laid is not None:
+            return self.laid[1]
+        assert self.shape is not None
+        return self.shape.log_share
 
     @property
     def edge_most(self) -> float:
@@ -162,9 +192,8 @@ class Start:
     def only(self, chosen: np.ndarray) -> Start:
         """The points of the lattice that are `chosen`, by number; its edge is where others are."""
         return replace(
-            self, points=self.points[chosen], log_weights=self.log_weights[chosen],
-            signs=self.signs[chosen], is_edge=self.is_edge[chosen], index=self.index[chosen],
-            shape=None,
+            self, laid=(self.points[chosen], self.log_weights[chosen]), signs=self.signs[chosen],
+            is_edge=self.is_edge[chosen], index=self.index[chosen], shape=None,
         ).whole()  # fmt: skip
 
     def log_density(self, component: int, x: np.ndarray) -> np.ndarray:
@@ -186,7 +215,7 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
         ideal = 1.0 / float(prior.weights @ prior.weights)
         none = np.empty((0, size + 1), np.int64)
         edge = np.zeros(len(log), np.int8)
-        return Start(prior, prior.points, log, signs, edge, none, ideal, 0.0, 0.0)
+        return Start(prior, signs, edge, none, ideal, 0.0, laid=(prior.points, log))
     if isinstance(prior, Mixture):
         # Each component is exact by itself.
         parts = [start_of(one, spacing, cut) for one in prior.components]
@@ -195,11 +224,10 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
         index = np.concatenate([one.index for one in parts])
         index[:, 0] = np.repeat(np.arange(len(parts)), [len(one.index) for one in parts])
         return Start(
-            prior, np.concatenate([one.points for one in parts]), log,
-            np.concatenate([one.signs for one in parts]),
+            prior, np.concatenate([one.signs for one in parts]),
             np.concatenate([one.is_edge for one in parts]), index, _effective(log),
-            parts[0].spacing, 0.0, tuple(one.frames[0] for one in parts),
-            parts[0].spacing,
+            parts[0].spacing, 0.0, tuple(one.frames[0] for one in parts), parts[0].spacing,
+            laid=(np.concatenate([one.points for one in parts]), log),
         )  # fmt: skip
     root = root_of(np.asarray(prior.covariance, np.float64))
     return in_frame(prior, prior.mean, root, spacing_of(size, spacing, cut), cut)
@@ -230,21 +258,16 @@ def in_frame(
 ) -> Start:  # fmt: skip
     """Points of a prior in a frame; with `log_scale` their weights are absolute."""
     shape = pattern(mean.size, spacing, cut)
-    points = mean + shape.z @ root.T
-    if isinstance(prior, Gaussian) and log_scale is None:
-        log = shape.log_normal - float(np.logaddexp.reduce(shape.log_normal))
-        log_scale = 0.0
-    else:
-        log = prior.log_density(points) + shape.log_volume + float(np.linalg.slogdet(root)[1])
-        if log_scale is None:
-            log_scale = -float(np.logaddexp.reduce(log))
-        log = log + log_scale
-    index = np.concatenate([np.zeros((len(shape.index), 1), np.int64), shape.index], axis=1)
-    return Start(
-        prior, points, log, shape.signs, shape.is_edge, index, shape.ideal, shape.spacing,
-        log_scale, ((mean, root * shape.scale),),
-        shape.spacing, shape=shape if shape.spacing else None,
+    start = Start(
+        prior, shape.signs, shape.is_edge, shape.index, shape.ideal, shape.spacing, 0.0,
+        ((mean, root * shape.scale),), shape.spacing, shape=shape,
     )  # fmt: skip
+    if isinstance(prior, Gaussian) and log_scale is None:
+        return start
+    log = prior.log_density(start.points) + shape.log_volume + float(np.linalg.slogdet(root)[1])
+    if log_scale is None:
+        log_scale = -float(np.logaddexp.reduce(log))
+    return replace(start, log_scale=log_scale, laid=(start.points, log + log_scale))
 
 
 def _effective(log: np.ndarray) -> float:

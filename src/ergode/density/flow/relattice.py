@@ -158,7 +158,7 @@ def divided(
     For a posterior that is not alike a Gaussian, such as a filament. Along axes where the posterior
     changes little from cell to cell, cells stay whole, unless it `is_uneven` (see `folds`).
     """
-    size = start.points.shape[1]
+    size = start.index.shape[1] - 1
     known = np.isfinite(log_weights)
     base, gain = start.log_weights, np.where(known, log_weights - start.log_weights, -np.inf)
     # A filament that passes between the centres of cells shows in a tempered density.
@@ -196,7 +196,7 @@ def divided(
         frames.append((first, edges))
     signs = np.where(index[:, 1:].sum(axis=1) % 2 == 0, 1, -1).astype(np.int8)
     return replace(
-        start, points=points, log_weights=log, signs=signs, index=index, spacing=spacing,
+        start, laid=(points, log), signs=signs, index=index, spacing=spacing,
         frames=tuple(frames), shape=None,
     ).whole()  # fmt: skip
 
@@ -217,7 +217,7 @@ def _divisions(
     points to its neighbours, and along axes where it changes at least about a third as much.
     """
     if parts == 1:
-        return np.ones(start.points.shape[1], np.int64)
+        return np.ones(start.index.shape[1] - 1, np.int64)
     up, down = start.neighbours[..., chosen].swapaxes(0, 1)
     with np.errstate(invalid="ignore"):
         change = np.where((up < 0) | (down < 0), np.nan, log_weights[up] - log_weights[down])

@@ -104,7 +104,7 @@ class FlowSolver:
                 made = wide_start_of if self.is_wide else start_of
                 starts[id(prior), spacing] = made(prior, spacing, self.cut)
             each.append(starts[id(prior), spacing])
-            alike.setdefault(len(each[-1].points), []).append(which)
+            alike.setdefault(len(each[-1]), []).append(which)
         with progress.track("density", len(each), unit="densities", show=self.show) as report:
             try:
                 for count, some in alike.items():
@@ -250,7 +250,7 @@ class FlowSolver:
             following = next_start(
                 start, *weights, self.cut, edge if at_edge else 0.0, is_resolved, is_uneven
             )  # fmt: skip
-            if len(following.points) > POINTS_OF_REFINED and following.spacing < start.spacing:
+            if len(following) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
             fresh = self._replayed(which, [following], number + 1)
             moments = fresh.carrier.judged()
