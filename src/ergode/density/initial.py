@@ -116,18 +116,19 @@ def check_lattices(lattices: Sequence[Lattice], precision: Precision) -> None:
     centre = np.stack([lattice.centre for lattice in lattices])
     width = np.stack([lattice.width for lattice in lattices])
     check_range({"the prior's mean": centre, "width": width}, precision)
-    for lattice in lattices:
-        apart = np.spacing(np.abs(lattice.centre).astype(precision)).astype(np.float64)
-        along = np.abs(lattice.axes).T @ apart
-        narrow = np.flatnonzero(_PLACES_IN_CELL * along > lattice.width)
-        if narrow.size:
-            d = narrow[0]
-            raise PlanError(
-                f"width is {lattice.width[d]:g}, but {precision} numbers near the prior's mean, "
-                f"{lattice.centre}, are {along[d]:.2g} apart; "
-                + ("use precision='float64', or " if precision == "float32" else "")
-                + "move the origin of the variables closer to the prior"
-            )
+    axes = np.abs(np.stack([lattice.axes for lattice in lattices]))
+    apart = np.spacing(np.abs(centre).astype(precision)).astype(np.float64)
+    along = np.einsum("ldk,ld->lk", axes, apart)
+    narrow = np.argwhere(_PLACES_IN_CELL * along > width)
+    if len(narrow):
+        which, d = narrow[0].tolist()
+        lattice = lattices[which]
+        raise PlanError(
+            f"width is {lattice.width[d]:g}, but {precision} numbers near the prior's mean, "
+            f"{lattice.centre}, are {along[which, d]:.2g} apart; "
+            + ("use precision='float64', or " if precision == "float32" else "")
+            + "move the origin of the variables closer to the prior"
+        )
 
 
 @dataclass(frozen=True)

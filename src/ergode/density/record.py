@@ -23,55 +23,86 @@ _OF_LOSSES = "survival", "mass_absorbed", "mass_killed"
 _AT_END = "status", "time_reached"  # set when the run ends
 
 
+def records_of(
+    lattices: Sequence[Lattice], times: np.ndarray, measurement_count: int, keep: str, *,
+    lossy: bool = False, gates: bool = False, radii: int = 0,
+) -> list[Record]:  # fmt: skip
+    """Records of densities side by side, whose values are rows of common arrays.
+
+    Walls absorb or a rate kills if it is `lossy`; measurements may have `gates`; a closest approach
+    has a number of `radii`.
+    """
+    size, count, n = times.size, measurement_count, lattices[0].dimension
+    shapes: dict[str, tuple[int, ...]] = {
+        "mean": (size, n),
+        "covariance": (size, n, n),
+        "grid_shift": (size, n),
+        "mass_lost": (size,),
+        "mass_kept": (size,),
+        "mass_pruned": (size,),
+        "mass_out": (size,),
+        "cells_in_deviation": (size, n),
+        "mean_error": (size,),
+        "deviation_error": (size,),
+        "log_evidence": (count,),
+        "prior_mean": (count, n),
+        "prior_covariance": (count, n, n),
+        "posterior_cut": (count,),
+        "posterior_shift": (count,),
+        "evidence_shift": (count,),
+        "posterior_cells_in_deviation": (count, n),
+        "cell_count": (size,),
+        "time_reached": (),
+    } | dict.fromkeys(_OF_LOSSES if lossy else (), (size,))
+    if gates:
+        shapes |= {"innovation_distance": (count,), "left_out": (count,)}
+    if radii:
+        shapes |= dict.fromkeys(_OF_APPROACH, (radii,))
+    # Values that are not computed stay missing.
+    whole = {name: np.full((len(lattices), *shape), np.nan) for name, shape in shapes.items()}
+    whole["status"] = np.full(len(lattices), Status.NOT_RUN, np.uint8)
+    names = list(whole)
+    return [
+        Record(lattice, times, keep, {name: whole[name][which, ...] for name in names}, whole)
+        for which, lattice in enumerate(lattices)
+    ]
+
+
+def write(
+    values: Mapping[str, np.ndarray], where: Any, mean: np.ndarray, covariance: np.ndarray,
+    kept: Any, sharpness: np.ndarray, cell_count: Any, budget: Mapping[str, Any], lost_before: Any,
+) -> None:  # fmt: skip
+    """Write densities at one time of the grid to the rows `where` of values."""
+    values["mean"][where] = mean
+    values["covariance"][where] = covariance
+    out = budget["lost"] - budget["clipped"]
+    values["mass_kept"][where] = kept
+    values["mass_pruned"][where] = budget["pruned"]
+    values["mass_out"][where] = out
+    values["mass_lost"][where] = lost_before + budget["pruned"] + budget["lost"]
+    if "survival" in values:
+        values["survival"][where] = np.nan_to_num(kept)
+        values["mass_absorbed"][where] = budget["absorbed"]
+        values["mass_killed"][where] = budget["killed"]
+    values["cells_in_deviation"][where] = sharpness
+    values["cell_count"][where] = cell_count
+
+
 @dataclass
 class Record:
     """Results at the times of a grid, filled one by one."""
 
     lattice: Lattice
     times: np.ndarray
-    measurement_count: int
     keep: str
-    lossy: bool = False  # whether walls absorb or a rate kills
-    gates: bool = False  # whether measurements have gates
-    radii: int = 0  # of a closest approach
-    values: dict[str, np.ndarray] = field(default_factory=dict)
+    values: dict[str, np.ndarray]
+    whole: Mapping[str, np.ndarray]  # values of all densities, of which these are a row
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     done: int = 0
     steps: int = 0  # of the transport
     is_complete: bool = False  # no later times will be recorded
     # Times at which transport had smeared the density, with the errors of mean and deviation.
     smeared: list[tuple[float, float, float]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        size, count, n = self.times.size, self.measurement_count, self.lattice.dimension
-        shapes: dict[str, tuple[int, ...]] = {
-            "mean": (size, n),
-            "covariance": (size, n, n),
-            "grid_shift": (size, n),
-            "mass_lost": (size,),
-            "mass_kept": (size,),
-            "mass_pruned": (size,),
-            "mass_out": (size,),
-            "cells_in_deviation": (size, n),
-            "mean_error": (size,),
-            "deviation_error": (size,),
-            "log_evidence": (count,),
-            "prior_mean": (count, n),
-            "prior_covariance": (count, n, n),
-            "posterior_cut": (count,),
-            "posterior_shift": (count,),
-            "evidence_shift": (count,),
-            "posterior_cells_in_deviation": (count, n),
-            "cell_count": (size,),
-            "time_reached": (),
-        } | dict.fromkeys(_OF_LOSSES if self.lossy else (), (size,))
-        if self.gates:
-            shapes |= {"innovation_distance": (count,), "left_out": (count,)}
-        if self.radii:
-            shapes |= dict.fromkeys(_OF_APPROACH, (self.radii,))
-        # Values that are not computed stay missing.
-        self.values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
-        self.values["status"] = np.array(Status.NOT_RUN, np.uint8)
 
     def at_time(
         self,
@@ -83,21 +114,16 @@ class Record:
         cells: Callable[[], tuple[np.ndarray, np.ndarray]],
     ) -> None:
         """Record the density at one time of the grid; its keys and masses if they are kept."""
-        values = self.values
-        values["grid_shift"][index] = centre - self.lattice.centre
-        values["mean"][index] = self.lattice.near(summary.mean, self.lattice.centre)
-        values["covariance"][index] = summary.covariance
-        out = budget["lost"] - budget["clipped"]
-        values["mass_kept"][index] = summary.mass
-        values["mass_pruned"][index] = budget["pruned"]
-        values["mass_out"][index] = out
-        values["mass_lost"][index] = lost_before + budget["pruned"] + budget["lost"]
-        if self.lossy:
-            values["survival"][index] = np.nan_to_num(summary.mass)
-            values["mass_absorbed"][index] = budget["absorbed"]
-            values["mass_killed"][index] = budget["killed"]
-        values["cells_in_deviation"][index] = summary.sharpness
-        values["cell_count"][index] = summary.cell_count
+        self.values["grid_shift"][index] = centre - self.lattice.centre
+        write(
+            self.values, index, self.lattice.near(summary.mean, self.lattice.centre),
+            summary.covariance, summary.mass, summary.sharpness, summary.cell_count, budget,
+            lost_before,
+        )  # fmt: skip
+        self.keep_cells(index, cells)
+
+    def keep_cells(self, index: int, cells: Callable[[], tuple[np.ndarray, np.ndarray]]) -> None:
+        """Go on to the next time of the grid; keys and masses of cells are kept if asked for."""
         if self.keep == "last":
             self.pieces.clear()
         if self.keep != "none":
@@ -113,7 +139,7 @@ class Record:
 
     def at_gate(self, index: int, distance: float, left_out: bool) -> None:
         """Record how far a value was from the expected one, and whether a gate left it out."""
-        if self.gates:
+        if "left_out" in self.values:
             self.values["innovation_distance"][index] = distance
             self.values["left_out"][index] = left_out
 
@@ -145,7 +171,8 @@ class Record:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a state."""
-        self.values |= {name: state[name] for name in self.values if name not in _AT_END}
+        for name in self.values.keys() - set(_AT_END):
+            self.values[name][...] = state[name]
         self.done = int(state["done"])
         ends = np.cumsum(state["sizes"])[:-1]
         if state["sizes"].size:
@@ -166,11 +193,18 @@ def _total(mass: Any) -> float:
     return float(np.rint(mass * MASS_UNIT).astype(np.int64).sum()) / float(MASS_UNIT)
 
 
+def values_of(records: Sequence[Record]) -> dict[str, np.ndarray]:
+    """Values of all records [record, ...]."""
+    whole = records[0].whole
+    is_whole = all(one.whole is whole for one in records) and len(records) == len(whole["mean"])
+    if is_whole and records[0].times.size == whole["mean"].shape[1]:
+        return dict(whole)
+    return {name: np.stack([one.values[name] for one in records]) for name in whole}
+
+
 def together(records: Sequence[Record]) -> dict[str, np.ndarray]:
     """Variables of all records [record, ...], and the densities themselves, end to end."""
-    values = {
-        name: np.stack([record.values[name] for record in records]) for name in records[0].values
-    }
+    values = values_of(records)
     count = values["cell_count"]
     if not np.isnan(count).any():
         values["cell_count"] = count.astype(np.int64)

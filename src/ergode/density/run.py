@@ -90,7 +90,7 @@ class Run:
         for record, time, steps in zip(
             self.records, self.evolution.times.tolist(), self.evolution.steps.tolist(), strict=True
         ):
-            record.values["time_reached"] = np.array(time)
+            record.values["time_reached"][...] = time
             record.steps = steps
 
     def _begin(
@@ -227,7 +227,7 @@ class Run:
 
     def _note_status(self) -> None:
         for record, status in zip(self.records, self.evolution.status, strict=True):
-            record.values["status"] = np.array(status)
+            record.values["status"][...] = status
 
     def _tell(self, why: str) -> None:
         ended = self.evolution.has_ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import Laid, count_estimate, lay_prior, within
-from ergode.density.record import Record
+from ergode.density.record import Record, records_of, values_of
 from ergode.density.resolution import check_count, coarser, is_too_fine
 from ergode.density.run import Run
 from ergode.density.specialize import Limits
@@ -56,16 +57,16 @@ class Solver:
 
     def __post_init__(self) -> None:
         asked = self.asked
-        self.records = [self._record(which) for which in range(asked.layout.count)]
+        self.records = self._records(range(asked.layout.count))
         self.used = np.full(asked.layout.count, np.nan)
         self.work = {"steps": 0, "cell_steps": 0, "cell_count_most": 0}
 
-    def _record(self, which: int) -> Record:
+    def _records(self, chosen: Iterable[int]) -> list[Record]:
         asked = self.asked
         absorbs = self.limits is not None and self.limits.absorbs
-        return Record(
-            self.lattices[which], asked.times, len(asked.measurements), self.keep,
-            lossy=absorbs or self.options["killing"] is not None, gates=asked.has_gates,
+        return records_of(
+            [self.lattices[which] for which in chosen], asked.times, len(asked.measurements),
+            self.keep, lossy=absorbs or self.options["killing"] is not None, gates=asked.has_gates,
         )  # fmt: skip
 
     def solve(self) -> None:
@@ -145,7 +146,7 @@ class Solver:
         each = [laid[id(self.lattices[which])] for which in chosen.tolist()]
         used = np.array([one.threshold for one in each])
         left_out = np.array([one.left_out for one in each])
-        records = [self._record(which) for which in chosen.tolist()]
+        records = self._records(chosen.tolist())
         may_lose, loss_rate = self.allowed or (0.0, None)
         most = max(len(one.keys) for one in laid.values())
         log.tell("cells", f"{most:,} in the prior")
@@ -204,15 +205,7 @@ def measurement_warning(solver: Solver, was_lowered: bool, smaller: str) -> str:
 
     `smaller` is the text about a width that would do.
     """
-    values = {
-        name: np.stack([one.values[name] for one in solver.records])
-        for name in (
-            "posterior_cut",
-            "posterior_shift",
-            "evidence_shift",
-            "posterior_cells_in_deviation",
-        )
-    }
+    values = values_of(solver.records)
     said = []
     faults = _faults(values)
     for (bad, size), (why, what) in zip(

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -231,7 +231,8 @@ def _windowed(
     log, neighbours = points.log, points.neighbours
     axes = len(neighbours)
     if kind == _Kind.PLACE:
-        both, flat = np.concatenate([log[:, None], points.places], axis=1), lambda values: values
+        both = np.concatenate([log[:, None], points.places], axis=1)
+        flat: Callable[[np.ndarray], np.ndarray] = np.asarray
     else:
         both = np.concatenate([log[:, None], points.passed, points.time[:, None]], axis=1)
         flat = _across(points, some, kind == _Kind.PASSING)
@@ -352,7 +353,7 @@ def _in_balls(
     out = device.empty((len(near), len(radii)), np.float64)
     numbers = [radii, *np.polynomial.legendre.leggauss(_NODES)]
     if ends is None:
-        body, numbers = touch, [*numbers, few, of_few / of_few.sum(), middle, deviation]
+        numbers = [*numbers, few, of_few / of_few.sum(), middle, deviation]
     else:
         common = np.einsum("kab,ka->kb", turn, covariance[:, :size, size])
         slope = common / deviation**2
@@ -360,7 +361,8 @@ def _in_balls(
         way = ends[near] - mean[:, size:]
         deviations = np.sqrt(alone) + 1e-9 * radii.min()
         line = np.concatenate([way, deviations[:, None], slope], axis=1)
-        body, numbers = pass_by, [*numbers, middle, deviation, line]
+        numbers = [*numbers, middle, deviation, line]
+    body: Any = touch if ends is None else pass_by
     kernel = kernels.for_each(body, bindings={COMPONENTS: size})
     device.run(kernel, out.size, *device.put_together(numbers), out)
     found[near] = device.get(out)

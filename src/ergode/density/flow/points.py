@@ -229,8 +229,16 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
             parts[0].spacing, 0.0, tuple(one.frames[0] for one in parts), parts[0].spacing,
             laid=(np.concatenate([one.points for one in parts]), log),
         )  # fmt: skip
-    root = root_of(np.asarray(prior.covariance, np.float64))
+    root = _root(np.asarray(prior.covariance, np.float64).tobytes())
     return in_frame(prior, prior.mean, root, spacing_of(size, spacing, cut), cut)
+
+
+@lru_cache(maxsize=64)
+def _root(covariance: bytes) -> np.ndarray:
+    """Root of a covariance, which densities side by side share."""
+    values = np.frombuffer(covariance)
+    size = math.isqrt(values.size)
+    return root_of(values.reshape(size, size))
 
 
 def wide_start_of(

@@ -21,7 +21,7 @@ from ergode.density.flow.relattice import AGREED, FEWEST, HIDDEN, ROUNDS, UNEVEN
 from ergode.density.flow.weighted import Moments
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
-from ergode.density.record import Record
+from ergode.density.record import Record, records_of, values_of, write
 from ergode.density.tail import CUT_MOST, EVIDENCE_MOST
 from ergode.models.estimation.approach import ClosestApproach
 from ergode.models.estimation.estimation import Estimation
@@ -72,18 +72,11 @@ class FlowSolver:
 
     def __post_init__(self) -> None:
         asked, count = self.asked, self.asked.layout.count
-        self.records = [
-            Record(
-                self.lattices[which],
-                asked.times,
-                len(asked.measurements),
-                self.keep,
-                self.options.get("killing") is not None,
-                asked.has_gates,
-                0 if self.approach is None else len(self.approach[0].radii),
-            )
-            for which in range(count)
-        ]
+        self.records = records_of(
+            self.lattices, asked.times, len(asked.measurements), self.keep,
+            lossy=self.options.get("killing") is not None, gates=asked.has_gates,
+            radii=0 if self.approach is None else len(self.approach[0].radii),
+        )  # fmt: skip
         self.used = np.full(count, np.nan)  # no threshold
         self.work = {"points": 0, "lattices": 0}
         self._reached = np.full(count, float(asked.times[0]))
@@ -119,14 +112,14 @@ class FlowSolver:
                     raise
                 self._interrupt()
         for reached, record in zip(self._reached.tolist(), self.records, strict=True):
-            record.values["time_reached"] = np.array(reached)
+            record.values["time_reached"][...] = reached
         self._tell()
 
     @property
     def unreliable_from(self) -> np.ndarray:
         """Time from which each density is unreliable; NaN if it is reliable throughout."""
         times = np.array([one.time for one in self.asked.measurements])
-        found = np.array([unreliable_from(one, times) for one in self.records])
+        found = unreliable_from(values_of(self.records), self.records[0].times, times)
         return np.fmin(found, self.bend_time if np.isfinite(self.bend_time) else np.nan)
 
     def _count_that_fits(self, point_count: int) -> int:
@@ -289,34 +282,41 @@ class FlowSolver:
 
     def _note(self, group: Group, time: float, row: int) -> None:
         """Record a group at a time of the grid."""
-        moments = group.carrier.moments()
-        whole = _ratio(group.carrier.log_unkilled(moments.log_mass), group.log_mass)
-        for place in np.flatnonzero(group.active).tolist():
-            which = int(group.which[place])
-            if not np.isfinite(moments.log_mass[place]):
-                self._end(group, place, Status.NOT_FINITE, _NOT_FINITE.format(time=time))
-                continue
-            record = self.records[which]
-            self._reached[which] = time
-            summary = _summary(moments, group, place)
-            start, lattice = group.starts[place], record.lattice
-            pieces = np.empty(0, np.int64), np.empty(0)
+        carrier = group.carrier
+        moments = carrier.moments()
+        for place in np.flatnonzero(group.active & ~np.isfinite(moments.log_mass)).tolist():
+            self._end(group, place, Status.NOT_FINITE, _NOT_FINITE.format(time=time))
+        places = np.flatnonzero(group.active)
+        which, mean = group.which[places], moments.mean[places]
+        self._reached[which] = time
+        unkilled = _ratio(carrier.log_unkilled(moments.log_mass), group.log_mass)[places]
+        kept = _ratio(moments.log_mass, group.log_mass)[places]
+        cut = np.array([self.cut if len(one.index) else 0.0 for one in group.starts])[places]
+        records = [self.records[one] for one in which.tolist()]
+        for record, place, middle in zip(records, places.tolist(), mean, strict=True):
+            lattice, pieces = record.lattice, (np.empty(0, np.int64), np.empty(0))
             if self.keep != "none":
-                there = group.carrier.host(place)
-                lattice, pieces = images.draw(*there, start, record.lattice, moments.mean[place])
-            record.at_time(
-                row, summary,
-                {
-                    "pruned": 0.0, "lost": 1.0 - float(whole[place]), "clipped": 0.0,
-                    "absorbed": 0.0, "killed": float(whole[place]) - summary.mass,
-                },
-                float(group.lost[place]) + (self.cut if len(start.index) else 0.0), lattice.centre,
-                partial(_same, pieces),
-            )  # fmt: skip
-            record.values["mean_error"][row] = moments.mean_error[place]
-            record.values["deviation_error"][row] = moments.deviation_error[place]
-            if group.carrier.turned(place) > _TURNED_MOST:
-                record.values["deviation_error"][row] = np.inf  # both halves may look alike
+                lattice, pieces = images.draw(
+                    *carrier.host(place), group.starts[place], lattice, middle
+                )
+            record.values["grid_shift"][row] = lattice.centre - record.lattice.centre
+            middle[...] = record.lattice.near(middle, record.lattice.centre)
+            record.keep_cells(row, partial(_same, pieces))
+        values, where = self.records[0].whole, (which, row)
+        write(
+            values, where, mean, moments.covariance[places], kept,
+            np.full(carrier.size, np.nan), carrier.point_count,
+            {
+                "pruned": 0.0, "lost": 1.0 - unkilled, "clipped": 0.0, "absorbed": 0.0,
+                "killed": unkilled - kept,
+            },
+            group.lost[places] + cut,
+        )  # fmt: skip
+        values["mean_error"][where] = moments.mean_error[places]
+        # Both halves may look alike.
+        turned = np.array([carrier.turned(place) for place in places.tolist()])
+        error = np.where(turned > _TURNED_MOST, np.inf, moments.deviation_error[places])
+        values["deviation_error"][where] = error
 
     def _conclude(
         self, group: Group, index: int, after: Moments, log_before: np.ndarray,
@@ -347,7 +347,7 @@ class FlowSolver:
     def _end(self, group: Group, place: int, status: Status, why: str) -> None:
         which = int(group.which[place])
         group.active[place] = False
-        self.records[which].values["status"] = np.array(status, np.uint8)
+        self.records[which].values["status"][...] = status
         self.ended_early = self.ended_early or why
         if not self.asked.layout.dims and self.records[which].done == 0:
             raise PlanError(why)
@@ -356,7 +356,7 @@ class FlowSolver:
         for record in self.records:
             is_open = int(record.values["status"]) == Status.NOT_RUN
             if is_open and 0 < record.done < self.asked.times.size:
-                record.values["status"] = np.array(Status.INTERRUPTED, np.uint8)
+                record.values["status"][...] = Status.INTERRUPTED
         self.ended_early = "interrupted"
 
     def _tell(self) -> None:
@@ -364,7 +364,7 @@ class FlowSolver:
         count = self.asked.times.size
         for record in self.records:
             if record.done == count and int(record.values["status"]) == Status.NOT_RUN:
-                record.values["status"] = np.array(Status.DONE, np.uint8)
+                record.values["status"][...] = Status.DONE
         ended = np.array([int(one.values["status"]) != Status.DONE for one in self.records])
         if not ended.any():
             return
@@ -490,21 +490,23 @@ def _summary(moments: Moments, group: Group, place: int) -> Summary:
     )  # fmt: skip
 
 
-def unreliable_from(record: Record, times: np.ndarray) -> float:
-    """First time at which a density may be wrong; `times` are those of measurements."""
-    values = record.values
+def unreliable_from(
+    values: dict[str, np.ndarray], grid: np.ndarray, times: np.ndarray
+) -> np.ndarray:
+    """First time at which each density may be wrong; `times` are those of measurements."""
     rows = (values["mean_error"] > MEAN_MOST) | (values["deviation_error"] > DEVIATION_MOST)
     measured = (
         (values["posterior_shift"] > MEAN_MOST) | (values["evidence_shift"] > EVIDENCE_MOST)
         | (values["posterior_cut"] > CUT_MOST)
     )  # fmt: skip
-    bad = np.concatenate([record.times[rows[: record.times.size]], times[measured]])
-    return float(bad.min(initial=np.inf)) if bad.size else float("nan")
+    bad = np.concatenate([rows, measured], axis=1)
+    found = np.where(bad, np.concatenate([grid, times]), np.inf).min(axis=1, initial=np.inf)
+    return np.where(bad.any(axis=1), found, np.nan)
 
 
 def flow_warning(solver: FlowSolver) -> str:
     """Warning text for densities that may be wrong; empty if there are none."""
-    lost = max(float(np.nanmax(one.values["mass_lost"], initial=0.0)) for one in solver.records)
+    lost = float(np.nanmax(solver.records[0].whole["mass_lost"], initial=0.0))
     unreliable = solver.unreliable_from
     bad = np.isfinite(unreliable)
     said = []
