@@ -295,7 +295,10 @@ def negative(y, t, p):
 
 def test_a_negative_rate_is_refused():
     with pytest.raises(ergode.PlanError, match="not a finite number"):
-        absorbed([0, 1], 0.1, killing_rate=negative, region=None, boundary="reflecting")
+        absorbed(
+            [0, 1], 0.1, killing_rate=negative, region=None, boundary="reflecting",
+            process_noise=[1.0],
+        )  # fmt: skip
 
 
 def test_a_run_with_checkpoints_has_the_same_bits(tmp_path):

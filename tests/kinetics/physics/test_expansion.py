@@ -174,6 +174,8 @@ def test_the_kernel_of_a_block_is_that_of_the_cpu(heating):
     one = integrate(CARBON, times=grid, initial={"c12": 1.0}, rtol=1e-2, device="cpu", **options)
     assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
     np.testing.assert_allclose(found.amounts[0, :, 2], one["temperature"][0], rtol=1e-6)
+    if heating == "given-volume":  # its parts are those of a constant volume
+        return
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
