@@ -316,9 +316,10 @@ def test_cuda_kernels_compile():
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
-    lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), is_rotated=False)
+    # On a circle, too.
+    lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), is_rotated=False).periodic(np.ones(1))
     bindings = specialize.bindings_of(
-        FIELD, [lattice], GRIDS["corner-transport"], Noise(np.eye(1)), "grid",
+        FIELD, [lattice], GRIDS["split"], Noise(np.eye(1)), "grid",
         limits=specialize.Limits(between, 0.0, np.inf, absorbs=True), killing=at_times,
     )  # fmt: skip
     kernel = specialize.advance_kernel(bindings, "float64", "grid")
