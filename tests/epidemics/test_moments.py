@@ -75,10 +75,9 @@ def test_a_meeting_before_the_start_infects_nobody(device, unit, precision):
     """Also within a unit of time before it; and of one in progress the rest counts."""
     count = 20_000
     ids = 2 * np.arange(count)
-    long = ergode.Deterministic(100.0 * unit)
-    lasting = ergode.CompartmentModel.seir(
-        transmission_rate=1.0 / unit, latent=long, infectious=long
-    )  # of the kernel of `SEIR`; nobody infects who was infected
+    lasting = ergode.CompartmentModel.sir(
+        transmission_rate=1.0 / unit, infectious=ergode.Deterministic(100.0 * unit)
+    )
 
     def infected(begin, end=None):
         given = {"contact_time": unit} if end is None else {"end": np.full(count, end * unit)}
