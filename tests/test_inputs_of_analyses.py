@@ -222,7 +222,7 @@ def test_a_call_says_what_it_was_computed_from_and_computes_it_again(name):
 
 
 def test_an_analysis_shows_the_inputs_of_its_run(tmp_path):
-    run = epidemic(include="entries")
+    run = epidemic(method="first-passage", include="entries")
     summary = epidemics.summary(run)
     inputs = ergode.inputs(ergode.open_dataset(ergode.save(summary, tmp_path / "a.nc")))
     assert inputs["counts"] is run

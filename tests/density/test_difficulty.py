@@ -8,8 +8,9 @@ from density_cases import on_plane
 
 import ergode
 
-CUBE = ergode.VectorField(lambda t, y, p: (y[0] ** 3,), ["x"])
 POLE = ergode.VectorField(lambda t, y, p: (1.0 / (y[0] - p[0]) ** 2,), ["x"], ["place"])
+# With the parameter of the other field, and so with its kernels.
+CUBE = ergode.VectorField(lambda t, y, p: (y[0] ** 3,), ["x"], ["place"])
 
 
 def run(field, prior, times, **options):
@@ -21,7 +22,9 @@ def run(field, prior, times, **options):
 @pytest.mark.slow
 def test_a_field_that_grows_without_bound_is_not_called_a_small_lattice():
     with pytest.warns(ergode.FailureWarning, match="the field grows without bound") as caught:
-        found = run(CUBE, ergode.Gaussian([0.25], [1.0]), [0.0, 1.0])
+        found = run(
+            CUBE, ergode.Gaussian([0.25], [1.0]), [0.0, 1.0], parameters={"place": 0.0}
+        )  # fmt: skip
     assert "use larger widths" not in str(caught[0].message)
     assert found["status"] == ergode.Status.OUT_OF_LATTICE
     assert 0 < float(found["time_reached"]) < 0.5

@@ -295,7 +295,10 @@ def negative(y, t, p):
 
 def test_a_negative_rate_is_refused():
     with pytest.raises(ergode.PlanError, match="not a finite number"):
-        absorbed([0, 1], 0.1, killing_rate=negative, region=None, boundary="reflecting")
+        absorbed(
+            [0, 1], 0.1, killing_rate=negative, region=None, boundary="reflecting",
+            process_noise=[1.0],
+        )  # fmt: skip
 
 
 def test_a_run_with_checkpoints_has_the_same_bits(tmp_path):
@@ -313,9 +316,10 @@ def test_cuda_kernels_compile():
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
-    lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), is_rotated=False)
+    # On a circle, too.
+    lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), is_rotated=False).periodic(np.ones(1))
     bindings = specialize.bindings_of(
-        FIELD, [lattice], GRIDS["corner-transport"], Noise(np.eye(1)), "grid",
+        FIELD, [lattice], GRIDS["split"], Noise(np.eye(1)), "grid",
         limits=specialize.Limits(between, 0.0, np.inf, absorbs=True), killing=at_times,
     )  # fmt: skip
     kernel = specialize.advance_kernel(bindings, "float64", "grid")

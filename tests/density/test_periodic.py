@@ -5,13 +5,8 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import norm
-from test_specialize import arguments
 
 import ergode
-from ergode.density import specialize
-from ergode.density.grid.lattice import Lattice
-from ergode.density.methods import GRIDS
-from ergode.density.noise import Noise
 
 pytestmark = pytest.mark.filterwarnings("ignore::ergode.AccuracyWarning")  # cells are wide
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
@@ -170,17 +165,3 @@ def test_a_field_without_the_period_is_refused():
 def test_a_maneuver_turns_it():
     found = turned([0, 1], maneuvers=[ergode.Maneuver(0.5, [4.0])], width=0.05)
     assert float(found["mean"][-1, 0]) == pytest.approx(9.0 - TURN, abs=1e-3)
-
-
-def test_cuda_kernels_compile():
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), False).periodic(np.array([TURN]))
-    bindings = specialize.bindings_of(ROTOR, [lattice], GRIDS["split"], Noise(np.eye(1)), "cluster")
-    kernel = specialize.advance_kernel(bindings, "float64", "cluster")
-    grid, masses, frame, control = arguments(ROTOR, "float64")
-    text = cuda.ptx(
-        kernel.compiled("cuda"), (0, 0, 0, 0, 0, 0, grid, masses, frame, control), optimized=False
-    )
-    assert "advance" in text

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from density_cases import on_plane
 from scipy.stats import chi2, norm
 
 import ergode
@@ -158,10 +159,8 @@ def test_figures(ball):
 
 def test_marginals_of_a_turned_grid_have_the_widths_of_their_variables():
     """Axes come by the size of their deviations: the first is that of the thin variable."""
-    start = ergode.density.propagate(
-        ergode.fields.rotation(), ergode.Gaussian([0.0, 0.0], [1.0, 1e-6]), times=[0],
-        parameters={"rate": 1}, axes="principal", threshold=1e-9, device="cpu:1",
-    )  # fmt: skip
+    prior = ergode.Gaussian([0.0, 0.0], [1.0, 1e-6])
+    start = on_plane([[0, -1], [1, 0]], (0, 0), prior, [0], axes="principal")
     assert start["width"].values.tolist() == pytest.approx([5e-4, 0.5])
     curve = views.marginal(views.cells_at(start), "x")
     assert (curve > 0).all() and curve.sizes["x"] < 40

@@ -317,12 +317,13 @@ def test_windows_count_the_same():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("measures", [few, everything])
-def test_the_kernel_compiles_to_ptx(measures):
+@pytest.mark.parametrize(("measures", "model"), [(few, MEMORYLESS), (everything, HOSPITAL)],
+                         ids=["few", "everything"])  # fmt: skip
+def test_the_kernel_compiles_to_ptx(measures, model):
     pytest.importorskip("numba.cuda")
     from ergode.core import cuda
 
-    ensemble = ensembles(("entries", "measures"), measures())[1]
+    ensemble = ensembles(("entries", "measures"), measures(), model)[1]
     bindings = ensemble.bindings | {HUBS: True}
     kernel = kernels.cuda_kernel(windows_cuda, precision="float64", bindings=bindings)
     none = ImportedCases(

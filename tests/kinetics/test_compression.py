@@ -362,9 +362,9 @@ def test_a_change_that_is_early_in_a_long_run(hydrogen, name, last):
 
 
 def test_a_change_that_a_table_does_not_show_is_refused(hydrogen):
-    """A pulse between samples, which is met by a time of the result alone, or a tight tolerance."""
+    """A pulse between samples, which is met by a time of the result alone."""
     with pytest.raises(ergode.ModelError, match="changes too quickly for the length of the run"):
         integrate(
-            hydrogen, times=[0, 1, 1e7], initial={"AR": 1.0}, temperature=1000.0, pressure=ATM,
-            heating="given-volume", volume=lambda t: 2.0 - np.exp(-t), rtol=1e-10, device="cpu",
+            hydrogen, times=[0, 1, 1e11], initial={"AR": 1.0}, temperature=1000.0, pressure=ATM,
+            heating="given-volume", volume=lambda t: 2.0 - np.exp(-t), rtol=1e-7, device="cpu",
         )  # fmt: skip

@@ -82,7 +82,7 @@ def smog_by_scipy(zone, k=0.3):
     parts, state = [[5.0, 1.0, 3.0, 0.5, 0.2, 0.0]], np.array([5.0, 1.0, 3.0, 0.5, 0.2, 0.0])
     for start, stop in zip(TIMES[:-1], TIMES[1:], strict=True):
         state = solve_ivp(
-            smog_change, (start, stop), state, "Radau", args=(zone, k), rtol=1e-10, atol=1e-14,
+            smog_change, (start, stop), state, "DOP853", args=(zone, k), rtol=1e-10, atol=1e-14,
             max_step=HOUR,
         ).y[:, -1]  # fmt: skip
         parts.append(state)

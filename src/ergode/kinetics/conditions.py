@@ -392,5 +392,5 @@ def _on_grid(history: Any, times: np.ndarray, count: int, default: float) -> np.
     own, rows = history
     if own is not None:
         rows = linear_at(times, own, rows)
-    # A copy: a read-only array would have another type in compiled code.
-    return np.array(np.broadcast_to(rows, (count, times.size)))
+    # A copy of one layout: for read-only arrays, and for other layouts, code is compiled anew.
+    return np.array(np.broadcast_to(rows, (count, times.size)), order="C")

@@ -164,10 +164,10 @@ def test_weights_attributes_and_directions(directed):
 def test_nodes_that_differ_by_attributes(directed):
     """Against the operator written out: infectious in I, and some of them after that in H."""
     rng = np.random.default_rng(4)
-    ends = rng.integers(0, 60, (2, 300))
-    age, risk = rng.integers(0, 90, 60), rng.integers(0, 2, 60)
+    ends = rng.integers(0, 40, (2, 200))
+    age, risk = rng.integers(0, 90, 40), rng.integers(0, 2, 40)
     network = ergode.ContactNetwork.from_edges(
-        *ends, node_count=60, directed=directed, weights=rng.choice([0.5, 2.0], 300)
+        *ends, node_count=40, directed=directed, weights=rng.choice([0.5, 2.0], 200)
     ).with_attributes(age=age, risk=risk)
     leaving, severe, taking = np.array([0.2, 0.4, 0.9]), np.array([0.0, 0.7]), np.array([0.4, 1.5])
     groups = [0, 20, 60]
@@ -190,7 +190,7 @@ def test_nodes_that_differ_by_attributes(directed):
             ergode.Progression("H", "R", ergode.Exponential(rate=0.5)),
         ],
     )  # fmt: skip
-    source = np.repeat(np.arange(60), network.degrees())
+    source = np.repeat(np.arange(40), network.degrees())
     target = network.targets
     weights = network.weights * taking[risk[target]]
     out = leaving[np.searchsorted(groups, age, side="right") - 1][source]

@@ -21,12 +21,14 @@ def forced(t, y, p):
 
 
 def explosion(t, y, p):
-    return (y[0] * y[0],)
+    return y[0] * y[0], 0.0, 0.0
 
 
 LORENZ = ergode.VectorField(lorenz, ["x", "y", "z"], ["sigma", "rho", "beta"])
+EXPLOSION = ergode.VectorField(explosion, LORENZ.variables, LORENZ.parameters)  # of its kernels
 FORCED = ergode.VectorField(forced, ["x", "y"], ["push"])
 START = {"x": 1.0, "y": 1.0, "z": 1.0}
+USUAL = {"sigma": 10.0, "rho": 28.0, "beta": 8 / 3}
 EXPLICIT = ["tsit5", "dopri5", "dop853"]
 
 
@@ -85,7 +87,7 @@ def test_tolerance_is_kept_and_pays():
 
 
 def test_auto_says_why():
-    result = solve(FORCED, times=[0, 1], initial={"x": 1, "y": 0}, parameters={"push": 1.0})
+    result = solve(LORENZ, times=[0, 1], initial=START, parameters=USUAL)
     assert result.attrs["method"] == "tsit5"
     assert "no step was given" in result.attrs["method_reason"]
 
@@ -119,30 +121,33 @@ def test_neighbours_threads_and_times_do_not_matter():
 
 def test_what_cannot_go_on_is_flagged():
     start = np.array([0.1, 2.0, 0.1])
-    field = ergode.VectorField(explosion, ["y"])
-    result = solve(field, times=[0.0, 0.4, 4.0], initial={"y": start}, method="tsit5")
+    options = {"parameters": USUAL, "method": "tsit5"}
+    initial = {"x": start, "y": 0.0, "z": 0.0}
+    result = solve(EXPLOSION, times=[0.0, 0.4, 4.0], initial=initial, **options)
     assert result["status"].values[1] in (Status.STEP_TOO_SMALL, Status.NOT_FINITE)
     np.testing.assert_array_equal(result["status"].values[[0, 2]], Status.DONE)
     np.testing.assert_allclose(result["state"][:, 1, 0], start / (1 - 0.4 * start), rtol=1e-5)
     assert np.isnan(result["state"].values[1, 2, 0])
     assert result["state"].values[0, 2, 0] == pytest.approx(0.1 / 0.6, rel=1e-6)
-    few = solve(field, times=[0.0, 4.0], initial={"y": 0.1}, max_steps=2, method="tsit5")
+    few = solve(EXPLOSION, times=[0.0, 4.0], initial={**initial, "x": 0.1}, max_steps=2, **options)
     assert int(few["status"]) == Status.TOO_MANY_STEPS
     assert int(few["step_count"]) == 2
 
 
 def test_control_at_its_limits():
     # An error of zero, tolerances that allow anything, and stages that overflow to NaN.
-    field = ergode.VectorField(explosion, ["y"])
     start = np.array([0.0, 1e-300, 0.1, 1e200, 0.1])
-    options = {"times": [0.0, 4.0], "initial": {"y": start}, "method": "tsit5"}
-    result = solve(field, **options)
+    options = {
+        "times": [0.0, 4.0], "initial": {"x": start, "y": 0.0, "z": 0.0}, "method": "tsit5",
+        "parameters": USUAL,
+    }  # fmt: skip
+    result = solve(EXPLOSION, **options)
     np.testing.assert_array_equal(result["state"][[0, 1], 1, 0], start[:2])
     assert (result["step_count"][[0, 1]] <= 12).all()  # five times as long, one after another
     assert result["status"].values[3] in (Status.STEP_TOO_SMALL, Status.NOT_FINITE)
     np.testing.assert_array_equal(result["status"].values[[0, 1, 2, 4]], Status.DONE)
     np.testing.assert_array_equal(result["state"][2], result["state"][4])
-    loose = solve(field, **options, rtol=1.0, atol=1e300)
+    loose = solve(EXPLOSION, **options, rtol=1.0, atol=1e300)
     np.testing.assert_array_equal(loose["status"].values[[0, 1, 2, 4]], Status.DONE)
     assert (loose["step_count"][[0, 1, 2, 4]] <= 12).all()
     assert loose["state"].values[2, 1, 0] == pytest.approx(0.1 / 0.6, rel=0.02)
