@@ -13,6 +13,7 @@ from ergode.core.inputs import recorded
 from ergode.core.launch import warn
 from ergode.core.words import counted
 from ergode.density.grid.lattice import Lattice
+from ergode.density.smooth import Smooth, smooth
 
 if TYPE_CHECKING:
     import xarray
@@ -51,13 +52,11 @@ def cells_at(
 
     if "cells_stored" not in dataset:
         raise PlanError("the dataset has no cells; expected one from ergode.density.propagate")
-    several = [str(dim) for dim in dataset["cells_stored"].dims if dim != "time"]
-    if several:
-        raise PlanError(
-            f"the dataset has several densities; choose one, as by isel({several[0]}=0)"
-        )
+    check_single(dataset)
     where = _index(dataset, time, index)
     count = int(dataset["cells_stored"][where])
+    if count == 0 and not float(dataset["cell_count"][where]) > 0:
+        raise PlanError(f"nothing of the density is left at time {float(dataset['time'][where]):g}")
     if count == 0:
         raise PlanError(
             f"the cells of time {float(dataset['time'][where]):g} were not kept; call propagate "
@@ -122,6 +121,19 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
         name: centre[k] + width[k] * (low[k] + np.arange(shape[k])) for k, name in enumerate(names)
     }
     return xarray.DataArray(density / width.prod(), coords=axes, dims=names, name="density")
+
+
+def smooth_marginal(cells: xarray.Dataset, variables: Sequence[str], **options: Any) -> Smooth:
+    """Density of some variables as a smooth function; `options` are those of `smooth`."""
+    _check_cells(cells)
+    known = [str(name) for name in cells["variable"].values]
+    columns = [known.index(name) for name in names_in("variable", variables, known)]
+    axes = np.reshape(cells.attrs["axes"], (len(known), -1))[columns]
+    is_turned = bool((np.count_nonzero(np.abs(axes) > 1e-12, axis=1) > 1).any())
+    return smooth(
+        cells["point"].values[:, columns], cells["mass"].values, widths_along(cells)[columns],
+        is_turned=is_turned, **options,
+    )  # fmt: skip
 
 
 def widths_along(cells: xarray.Dataset) -> np.ndarray:
@@ -284,6 +296,14 @@ def samples(cells: xarray.Dataset, count: int, *, seed: int = 0) -> np.ndarray:
     size = cells.sizes["variable"]
     axes = np.reshape(cells.attrs["axes"], (size, size))
     return cells["point"].values[np.minimum(which, mass.size - 1)] + inside @ axes.T
+
+
+def check_single(dataset: xarray.Dataset) -> None:
+    """Refuse a dataset of several densities."""
+    several = [str(dim) for dim in dataset["covariance"].dims[:-3]]
+    if several:
+        chosen = ", ".join(f"{dim}=0" for dim in several)
+        raise PlanError(f"the dataset has several densities; choose one, as by isel({chosen})")
 
 
 def _check_cells(cells: xarray.Dataset) -> None:
