@@ -96,7 +96,7 @@ def density_marginals(
     if count > _MOST:
         raise PlanError(f"{count} variables are too many for one figure; choose up to {_MOST}")
     regions = check_probabilities(probabilities)
-    is_scaled = len(layers) > 1 and not isinstance(dataset, Mapping | dict)
+    is_scaled = len(layers) > 1 and hasattr(dataset, "data_vars")
     limits = {name: extent(layers, name) for name in names}
     side = min(_PAGE, _PANEL * count + 0.8)
     ticks = 4 if count < 5 else 3

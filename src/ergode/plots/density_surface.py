@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 _SIZE = (5.4, 4.6)
 _PLACES = 600_000  # of one density
-_OUTER, _INNER = 0.10, 0.50  # opacity of the outermost and of the innermost surface
-_LIGHT = np.array([-0.35, -0.55, 0.76])  # direction to the lamp, in the box of the axes
-_SHADE = 0.5  # brightness of faces along the light
+_OUTER, _INNER, _SINGLE = 0.08, 0.45, 0.3  # opacity of the outermost and of the innermost surface
 _ROOM = 0.03  # of an axis, beyond each end
 _VIEWS = [(elevation, azimuth) for elevation in (18, 28) for azimuth in range(-75, -10, 10)]
 
@@ -90,6 +88,8 @@ def density_surface(
     ... )
     >>> ax = ergode.plots.density_surface(found, [0, 0.2])  # doctest: +SKIP
     """
+    from ergode.plots.translucent import Shells
+
     layers = layers_of(dataset, time, color)
     names = chosen_of(layers, variables, 3)
     if len(names) != 3:
@@ -108,6 +108,7 @@ def density_surface(
 
         figure = pyplot.figure(figsize=_SIZE, dpi=DPI, layout="constrained")
         ax = figure.add_subplot(projection="3d")
+        ax.set_box_aspect((4, 4, 3), zoom=0.9)
     limits = _frame(ax, around, names, units)
     if is_new:
         _look(ax, np.concatenate(every), limits)
@@ -115,7 +116,7 @@ def density_surface(
         ax.plot(*one.T, color="black", linewidth=0.8, zorder=1)
     for one in jumps:
         ax.plot(*one.T, color="black", linewidth=0.8, linestyle=":", zorder=1)
-    _add(ax, layers, surfaces, limits)
+    ax.add_artist(Shells(_shells(layers, surfaces), zorder=2))
     if legend := legend_of(layers, units):
         ax.legend(**legend, loc="upper left", fontsize="small", borderaxespad=0.0)
     return ax
@@ -164,7 +165,7 @@ def _frame(ax: Any, around: np.ndarray, names: list[str], units: Any) -> np.ndar
     limits += np.stack([-room, room], axis=1)
     for k, (key, name) in enumerate(zip("xyz", names, strict=True)):
         axis = getattr(ax, f"{key}axis")
-        if ax.collections:
+        if ax.artists:
             old = getattr(ax, f"get_{key}lim")()
             limits[k] = min(limits[k, 0], *old), max(limits[k, 1], *old)
         getattr(ax, f"set_{key}lim")(*limits[k])
@@ -189,32 +190,14 @@ def _look(ax: Any, points: np.ndarray, limits: np.ndarray) -> None:
     ax.view_init(elev=elevation, azim=azimuth)
 
 
-def _add(
-    ax: Any, layers: list[Layer], surfaces: list[list[tuple[np.ndarray, np.ndarray]]],
-    limits: np.ndarray,
-) -> None:  # fmt: skip
-    """Add all surfaces as one collection, so that far triangles are drawn before near ones."""
+def _shells(layers: list[Layer], surfaces: list[list[tuple[np.ndarray, np.ndarray]]]) -> list[Any]:
     from matplotlib.colors import to_rgb
-    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-    triangles, colours = [], []
-    size = np.ptp(limits, axis=1) / (4, 4, 3)
+    from ergode.plots.translucent import Shell
+
+    shells = []
     for layer, found in zip(layers, surfaces, strict=True):
-        opacity = np.linspace(_OUTER, _INNER, len(found)) if len(found) > 1 else [0.4]
-        for (vertices, faces), alpha in zip(found, opacity, strict=True):
-            corners = vertices[faces]
-            normal = np.cross(
-                (corners[:, 1] - corners[:, 0]) / size, (corners[:, 2] - corners[:, 0]) / size
-            )
-            length = np.maximum(np.linalg.norm(normal, axis=1), 1e-300)
-            bright = _SHADE + (1 - _SHADE) * np.abs(normal @ _LIGHT) / length
-            shaded = np.array(to_rgb(layer.color)) * np.minimum(bright, 1.0)[:, None]
-            triangles.append(corners)
-            colours.append(np.column_stack([shaded, np.full(len(corners), alpha)]))
-    ax.computed_zorder = False
-    ax.add_collection3d(
-        Poly3DCollection(
-            np.concatenate(triangles), facecolors=np.concatenate(colours), edgecolors="none",
-            linewidths=0, antialiaseds=False, rasterized=True, zorder=2,
-        )
-    )  # fmt: skip
+        opacity = np.geomspace(_OUTER, _INNER, len(found)) if len(found) > 1 else [_SINGLE]
+        for (vertices, faces), one in zip(found, opacity, strict=True):
+            shells.append(Shell(vertices, faces, to_rgb(layer.color), float(one)))
+    return shells
