@@ -1,10 +1,8 @@
-"""Lorenz '63, the published case of GBEES, as surfaces of equal density before and after its
-measurement. The figure of Bewley and Sharma shows such surfaces on the same trajectory, from a
-Gaussian to both wings of the attractor.
+"""Lorenz '63, the published case of GBEES, as surfaces before and after its measurement.
 
     python examples/lorenz_surfaces.py [FIGURE]
 
-writes FIGURE (lorenz_surfaces.png if not given): regions of 68.3, 95 and 99.7 % at ten times. The
+writes FIGURE (lorenz_surfaces.png if not given): regions of 68.3, 95 and 99.7 % at eight times. The
 points follow the flow, so that the surfaces are those of the density and not of a grid's smearing.
 T. R. Bewley, A. S. Sharma, Automatica 48, 1286 (2012); numbers as in the examples of GBEES.
 """
@@ -42,14 +40,16 @@ for time in (before[-1], *after):
     )
 print(f"{result.attrs['points']:,} points in {result.attrs['run_seconds']:.2f} s")
 
-figure = Figure(figsize=(7.2, 3.6), dpi=200)
-for number, (title, times) in enumerate(
-    (("a  prediction", before), ("b  after a measurement of z at time 1", after)), 1
-):
-    ax = figure.add_subplot(1, 2, number, projection="3d")
-    ax.plot(*attractor.T, color="0.75", linewidth=0.15, zorder=0)
-    density_surface(result, times, path=attractor[:401], ax=ax)
-    ax.set(xlim=(-25, 25), ylim=(-45, 45), zlim=(-35, 30))
-    ax.view_init(elev=18, azim=-55)
-    ax.set_title(title, loc="left", fontsize=8)
+figure = Figure(figsize=(7.2, 3.2), dpi=200)
+panels = ("a  from the prior to time 1", before, attractor[:401]), (
+    "b  after z was measured at time 1", after, attractor[400:601],
+)  # fmt: skip
+for number, (title, times, path) in enumerate(panels):
+    ax = figure.add_axes((0.5 * number, 0.02, 0.47, 0.93), projection="3d")
+    ax.set_box_aspect((4, 4, 3), zoom=1.07)
+    ax.plot(*attractor.T, color="0.8", linewidth=0.25, zorder=0)
+    density_surface(result, times, path=path, ax=ax)
+    ax.set(xlim=(-20, 20), ylim=(-36, 36), zlim=(-30, 30))
+    ax.view_init(elev=16, azim=-60)
+    ax.set_title(title, loc="left", fontsize=8, y=1.0, pad=0)
 figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "lorenz_surfaces.png")

@@ -2,8 +2,9 @@
 
 The probability of each cell is spread by a cubic B-spline: the function has no corners, is not
 negative, and has the same total and mean. Its variance is larger by a third of the squared width of
-a cell. The level of a region is chosen so that the cells, and not the function, hold the wanted
-probability within it.
+a cell. Cells that are small beside the whole density are blurred besides, by about a hundredth of
+its length, so that a thin density has no dots where its cells and its shape beat. The level of a
+region is chosen so that the cells, and not the function, hold the wanted probability within it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-_CELLS_MOST = 1 << 24  # beyond this, neighbouring cells are joined
+_ACROSS = 200, 60  # cells along the axis of one variable, and of several, that need no blur
+_TAIL = 5e-4  # probability beyond each end of what counts as the length of an axis
+_CELLS_MOST = 1 << 23  # beyond this, neighbouring cells are joined
 _PLACES_MOST = 1 << 21
 _FINEST = 6  # places in a cell along each variable
 _MARGIN = 2  # cells about which the spline ends
@@ -57,21 +60,26 @@ def smooth(
     cells go around. `is_turned`: the points are those of a rotated grid, and are divided between
     the cells beside them.
     """
+    is_free = np.ones(len(width), bool) if periods is None else periods == 0
     low, high = points.min(axis=0), points.max(axis=0)
     shape = np.rint((high - low) / width).astype(np.int64) + 1
     while shape.prod(dtype=float) > _CELLS_MOST:
-        width = np.where(shape == shape.max(), 2 * width, width)
+        width = np.where((shape == shape.max()) | is_free, 2 * width, width)
         shape = np.rint((high - low) / width).astype(np.int64) + 1
     turns = np.zeros(len(width), np.int64)
     if periods is not None:
-        turns = np.where(periods > 0, np.rint(periods / width), 0).astype(np.int64)
+        turns = np.where(is_free, 0, np.rint(periods / width)).astype(np.int64)
     goes_around = (turns > 0) & (shape + 2 * _MARGIN >= turns)
     shape = np.where(goes_around, turns, shape + is_turned)
     coarse = _binned((points - low) / width, mass, shape, is_turned)
+    blur = _lengths(coarse) / _ACROSS[min(len(width), 2) - 1]
+    blocks = np.where(goes_around, 1, np.maximum(blur / 2, 1)).astype(np.int64)
+    blurred, coarse, start = _blurred(coarse, blur, blocks, goes_around)
+    shape, low, width = np.array(coarse.shape), low + start * width, width * blocks
     margin = np.where(goes_around, 0, _MARGIN)
     room = places_most / (shape + 2 * margin).prod(dtype=float)
     finer = int(np.clip(room ** (1 / len(width)), 1, _FINEST))
-    density, held = coarse / width.prod(), coarse
+    density, held = blurred / width.prod(), coarse
     axes = []
     for d, count in enumerate(shape):
         place = (np.arange((count + 2 * margin[d]) * finer) + 0.5) / finer - 0.5 - margin[d]
@@ -79,6 +87,40 @@ def smooth(
         held = _along(d, _nearest(place, count), held) / finer
         axes.append(low[d] + place * width[d])
     return Smooth(tuple(axes), density, held)
+
+
+def _lengths(mass: np.ndarray) -> np.ndarray:
+    """Number of cells along each axis, without the tails."""
+    found = np.empty(mass.ndim)
+    for d in range(mass.ndim):
+        held = np.cumsum(mass.sum(axis=tuple(k for k in range(mass.ndim) if k != d)))
+        first, last = np.searchsorted(held, held[-1] * np.array([_TAIL, 1 - _TAIL]))
+        found[d] = last - first + 1
+    return found
+
+
+def _blurred(
+    mass: np.ndarray, blur: np.ndarray, blocks: np.ndarray, goes_around: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Masses of blocks of cells, blurred and as they are, and the place of the first block.
+
+    A B-spline on blocks adds to the blur: together they are about half as wide as `blur` [axis].
+    """
+    from scipy.ndimage import gaussian_filter
+
+    sigma = np.where(blur > 1, 0.5 * blur, 0.0)
+    room = np.where(goes_around, 0, np.ceil(_REACH * sigma)).astype(np.int64)
+    after = room + (-(np.array(mass.shape) + 2 * room)) % blocks
+    mass = np.pad(mass, np.stack([room, after], axis=1))
+    modes = ["wrap" if one else "constant" for one in goes_around]
+    blurred = gaussian_filter(mass, sigma, mode=modes, truncate=_REACH) if sigma.any() else mass
+    shape = np.stack([np.array(mass.shape) // blocks, blocks], axis=1).ravel()
+    inner = tuple(range(1, 2 * mass.ndim, 2))
+    blurred, mass = (one.reshape(shape).sum(axis=inner) for one in (blurred, mass))
+    return blurred, mass, 0.5 * (blocks - 1) - room
+
+
+_REACH = 3.0  # deviations of a blur
 
 
 def _binned(places: np.ndarray, mass: np.ndarray, shape: np.ndarray, is_turned: bool) -> np.ndarray:

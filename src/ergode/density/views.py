@@ -130,10 +130,52 @@ def smooth_marginal(cells: xarray.Dataset, variables: Sequence[str], **options: 
     columns = [known.index(name) for name in names_in("variable", variables, known)]
     axes = np.reshape(cells.attrs["axes"], (len(known), -1))[columns]
     is_turned = bool((np.count_nonzero(np.abs(axes) > 1e-12, axis=1) > 1).any())
-    return smooth(
-        cells["point"].values[:, columns], cells["mass"].values, widths_along(cells)[columns],
-        is_turned=is_turned, **options,
-    )  # fmt: skip
+    points, mass = cells["point"].values[:, columns], cells["mass"].values
+    width = widths_along(cells)[columns]
+    if len(columns) < len(known) and _is_scattered(cells):
+        least = min(_TOGETHER, len(points) // 2)
+        joined = 1
+        while _count_together(points, mass, joined * width) < least:
+            joined += 1 + joined // 4
+        periods = options.get("periods")
+        kept = np.zeros(len(width), bool) if periods is None else periods > 0
+        width = np.where(kept, width, joined * width)
+    return smooth(points, mass, width, is_turned=is_turned, **options)
+
+
+# Cells of a scattered density that are seen as one, so that its marginals have little noise.
+_TOGETHER = 100
+_SEEN = 2048  # cells whose neighbours are looked for
+_ALONE = 0.5  # part of the neighbours below which cells are scattered
+
+
+def _count_together(points: np.ndarray, mass: np.ndarray, width: np.ndarray) -> float:
+    """Number of cells at one place of a marginal; fewer hold a twentieth of the probability."""
+    places = np.rint(points / width).astype(np.int64)
+    places -= places.min(axis=0)
+    size = places.max(axis=0) + 1
+    if size.prod(dtype=float) > 1 << 62:
+        return 0.0
+    found, where = np.unique(places @ np.cumprod([1, *size[:-1]]), return_inverse=True)
+    count = np.bincount(where.ravel(), minlength=len(found))
+    each = count[where.ravel()]
+    rising = np.argsort(each)
+    held = np.cumsum(mass[rising])
+    return float(each[rising[np.searchsorted(held, 0.05 * held[-1])]])
+
+
+def _is_scattered(cells: xarray.Dataset) -> bool:
+    """Whether most cells lack neighbours: a density too stretched to be filled with cells."""
+    place = cells["coordinate"].values.astype(np.int64)
+    random = np.random.Generator(np.random.Philox(0))
+    factors = random.integers(-(1 << 62), 1 << 62, place.shape[1])
+    keys = np.sort(place @ factors)  # whole numbers wrap: two places are rarely equal
+    rising = np.cumsum(cells["mass"].values)
+    chosen = np.searchsorted(rising, random.random(_SEEN) * rising[-1])
+    seen = place[np.minimum(chosen, len(place) - 1)] @ factors
+    beside = (seen[:, None] + np.concatenate([factors, -factors])).ravel()
+    at = np.minimum(np.searchsorted(keys, beside), len(keys) - 1)
+    return bool((keys[at] == beside).mean() < _ALONE)
 
 
 def widths_along(cells: xarray.Dataset) -> np.ndarray:

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     import xarray
     from numpy.typing import ArrayLike
 
-_SIZE = (5.4, 4.6)
-_PLACES = 600_000  # of one density
+_SIZE = (4.8, 3.9)
+_PLACES = 1 << 21  # of one density
 _OUTER, _INNER, _SINGLE = 0.08, 0.45, 0.3  # opacity of the outermost and of the innermost surface
 _ROOM = 0.03  # of an axis, beyond each end
+_SEEN = 20_000  # points of surfaces that tell where to look from
 _VIEWS = [(elevation, azimuth) for elevation in (18, 28) for azimuth in range(-75, -10, 10)]
 
 
@@ -88,7 +89,7 @@ def density_surface(
     ... )
     >>> ax = ergode.plots.density_surface(found, [0, 0.2])  # doctest: +SKIP
     """
-    from ergode.plots.translucent import Shells
+    from ergode.plots.translucent import BOX, Shells
 
     layers = layers_of(dataset, time, color)
     names = chosen_of(layers, variables, 3)
@@ -106,9 +107,9 @@ def density_surface(
     if ax is None:
         from matplotlib import pyplot
 
-        figure = pyplot.figure(figsize=_SIZE, dpi=DPI, layout="constrained")
-        ax = figure.add_subplot(projection="3d")
-        ax.set_box_aspect((4, 4, 3), zoom=0.9)
+        figure = pyplot.figure(figsize=_SIZE, dpi=DPI)
+        ax = figure.add_axes((0.0, 0.0, 0.98, 1.0), projection="3d")
+        ax.set_box_aspect(BOX, zoom=1.05)
     limits = _frame(ax, around, names, units)
     if is_new:
         _look(ax, np.concatenate(every), limits)
@@ -118,7 +119,10 @@ def density_surface(
         ax.plot(*one.T, color="black", linewidth=0.8, linestyle=":", zorder=1)
     ax.add_artist(Shells(_shells(layers, surfaces), zorder=2))
     if legend := legend_of(layers, units):
-        ax.legend(**legend, loc="upper left", fontsize="small", borderaxespad=0.0)
+        ax.legend(
+            **legend, loc="upper left", fontsize=7, title_fontsize=7, borderaxespad=0.2,
+            handlelength=1.2, labelspacing=0.3, alignment="left",
+        )  # fmt: skip
     return ax
 
 
@@ -172,20 +176,23 @@ def _frame(ax: Any, around: np.ndarray, names: list[str], units: Any) -> np.ndar
         write_axis(axis, *limits[k], name, units, 5)
         axis.set_pane_color((1, 1, 1, 0))
         axis._axinfo["grid"].update(color="0.85", linewidth=0.5)
-        axis.set_tick_params(labelsize="small", pad=0)
+        axis.set_tick_params(labelsize=7, pad=-2)
+        axis.label.set_fontsize(8)
+        axis.labelpad = -5
     return limits
 
 
 def _look(ax: Any, points: np.ndarray, limits: np.ndarray) -> None:
     """Turn the axes to where the surfaces cover most of the picture."""
-    places = (points - limits.mean(axis=1)) / np.ptp(limits, axis=1) * (4, 4, 3)
+    shown = points[:: 1 + len(points) // _SEEN]
+    places = (shown - limits.mean(axis=1)) / np.ptp(limits, axis=1) * (4, 4, 3)
     covered = []
     for elevation, azimuth in _VIEWS:
         up, round_ = np.radians([elevation, azimuth])
         right = np.array([-np.sin(round_), np.cos(round_), 0.0])
         above = np.array([-np.sin(up) * np.cos(round_), -np.sin(up) * np.sin(round_), np.cos(up)])
-        spots = np.floor(np.stack([places @ right, places @ above]) * 12).astype(int)
-        covered.append(len(np.unique(spots, axis=1).T))
+        spots = np.floor((places @ right) * 12) * 1000 + np.floor((places @ above) * 12)
+        covered.append(len(np.unique(spots)))
     elevation, azimuth = _VIEWS[int(np.argmax(covered))]
     ax.view_init(elev=elevation, azim=azimuth)
 

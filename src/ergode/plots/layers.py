@@ -51,11 +51,18 @@ def layers_of(
     if not times:
         raise PlanError("time is empty; expected one time or more")
     colours = _colours(len(times), color)
+    digits = _digits(times) if len(times) > 1 else 0
     made = []
     for one, colour in zip(times, colours, strict=True):
-        label = f"{one:g}" if len(times) > 1 and one is not None else ""
+        label = f"{one:.{digits}g}" if len(times) > 1 else ""
         made.append(_layer(results, one, label, colour, ()))
     return made
+
+
+def _digits(times: Sequence[Any]) -> int:
+    """Significant digits that tell the times apart: three or more."""
+    known = set(times)
+    return next((n for n in range(3, 17) if len({f"{t:.{n}g}" for t in known}) == len(known)), 17)
 
 
 def _of_results(results: Mapping[str, Any], time: Any, color: Any) -> list[Layer]:
