@@ -131,8 +131,8 @@ def surface(
     Notes
     -----
     The probability of each cell is spread by a cubic B-spline, so that the surface is smooth. A
-    region that is thinner than a cell is drawn about as thick as one. The cells within the surface
-    hold `probability`.
+    region that is thinner than a cell is drawn about as thick as one. What this spreading moves out
+    of the region is taken into account to second order.
 
     References
     ----------

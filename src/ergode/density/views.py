@@ -123,8 +123,17 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
     return xarray.DataArray(density / width.prod(), coords=axes, dims=names, name="density")
 
 
-def smooth_marginal(cells: xarray.Dataset, variables: Sequence[str], **options: Any) -> Smooth:
-    """Density of some variables as a smooth function; `options` are those of `smooth`."""
+def smooth_marginal(
+    cells: xarray.Dataset,
+    variables: Sequence[str],
+    *,
+    scattered: bool | None = None,
+    **options: Any,
+) -> Smooth:
+    """Density of some variables as a smooth function; `options` are those of `smooth`.
+
+    `scattered` is what `is_scattered` says of the cells.
+    """
     _check_cells(cells)
     known = [str(name) for name in cells["variable"].values]
     columns = [known.index(name) for name in names_in("variable", variables, known)]
@@ -132,7 +141,7 @@ def smooth_marginal(cells: xarray.Dataset, variables: Sequence[str], **options: 
     is_turned = bool((np.count_nonzero(np.abs(axes) > 1e-12, axis=1) > 1).any())
     points, mass = cells["point"].values[:, columns], cells["mass"].values
     width = widths_along(cells)[columns]
-    if len(columns) < len(known) and _is_scattered(cells):
+    if len(columns) < len(known) and (is_scattered(cells) if scattered is None else scattered):
         least = min(_TOGETHER, len(points) // 2)
         joined = 1
         while _count_together(points, mass, joined * width) < least:
@@ -164,7 +173,7 @@ def _count_together(points: np.ndarray, mass: np.ndarray, width: np.ndarray) -> 
     return float(each[rising[np.searchsorted(held, 0.05 * held[-1])]])
 
 
-def _is_scattered(cells: xarray.Dataset) -> bool:
+def is_scattered(cells: xarray.Dataset) -> bool:
     """Whether most cells lack neighbours: a density too stretched to be filled with cells."""
     place = cells["coordinate"].values.astype(np.int64)
     random = np.random.Generator(np.random.Philox(0))

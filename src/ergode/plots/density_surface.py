@@ -85,7 +85,7 @@ def density_surface(
     >>> import ergode
     >>> found = ergode.density.propagate(
     ...     ergode.fields.lorenz63(), ergode.Gaussian([1, 1, 20], [1, 1, 1]), times=[0, 0.1, 0.2],
-    ...     parameters={"sigma": 10, "b": 8 / 3, "r": 28}, device="cpu",
+    ...     parameters={"sigma": 10, "rho": 28, "beta": 8 / 3}, device="cpu",
     ... )
     >>> ax = ergode.plots.density_surface(found, [0, 0.2])  # doctest: +SKIP
     """

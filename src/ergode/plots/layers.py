@@ -120,9 +120,11 @@ def _layer(result: Any, time: Any, label: str, color: Any, known: tuple[str, ...
             point=(cells["point"].dims, _near(cells["point"].values, mean, periods))
         )
 
+    scattered = views.is_scattered(cells)
+
     def marginal(chosen: Sequence[str], **options: Any) -> Smooth:
         own = None if periods is None else periods[[names.index(name) for name in chosen]]
-        return views.smooth_marginal(cells, chosen, periods=own, **options)
+        return views.smooth_marginal(cells, chosen, scattered=scattered, periods=own, **options)
 
     return Layer(label, color, names, marginal)
 
@@ -190,7 +192,7 @@ def extent(layers: Sequence[Layer], name: str) -> tuple[float, float]:
     ends = []
     for layer in layers:
         curve = layer.marginal([name])
-        held = np.cumsum(curve.held) / curve.held.sum()
+        held = np.cumsum(curve.density) / curve.density.sum()
         ends.append(np.interp([_TAIL, 1 - _TAIL], held, curve.axes[0]))
     low, high = np.min(ends), np.max(ends)
     room = _ROOM * (high - low)
