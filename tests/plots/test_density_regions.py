@@ -86,10 +86,11 @@ def test_a_corner_plot_has_all_pairs_and_curves_once(moving):
     assert texts(figure.legends[0]) == ["0", "2"]
     for row in range(4):  # curves of several times are scaled
         assert [max(line.get_ydata()) for line in figure.axes[5 * row].lines] == [1.0, 1.0]
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     for ax in figure.axes[12:]:
         boxes = [tick.label1.get_window_extent() for tick in ax.xaxis.get_major_ticks()]
-        inside = [box for box in boxes if ax.bbox.x0 <= 0.5 * (box.x0 + box.x1) <= ax.bbox.x1]
+        inside = [box for box in boxes if box.width > 0]
+        assert len(inside) >= 2
         assert all(a.x1 < b.x0 for a, b in zip(inside, inside[1:], strict=False))
 
 
@@ -191,7 +192,7 @@ def test_a_variable_that_hardly_varies_is_drawn():
     )
     figure = ergode.plots.density_marginals(found, 0, variables=["x", "vx"])
     assert figure.axes[2].get_ylabel() == "vx − 0.5 [$10^{-7}$]"
-    figure.canvas.draw()
+    figure.draw_without_rendering()
 
 
 def test_what_cannot_be_drawn_is_told(moving, particles):

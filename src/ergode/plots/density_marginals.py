@@ -29,7 +29,7 @@ _MOST = 8  # variables in a figure
 _PAGE = 7.2  # inches: the width of a page
 _PANEL = 1.9  # inches, at most
 _PLACES = 1 << 16  # of a pair of variables
-_TEXT = {"font.size": 8, "axes.labelsize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7}
+_TEXT: Any = {"font.size": 8, "axes.labelsize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7}
 
 
 def density_marginals(
@@ -102,7 +102,8 @@ def density_marginals(
     ticks = 4 if count < 5 else 3
     with rc_context(_TEXT):
         figure = new_figure((side, side))
-        figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.03, hspace=0.03)
+        layout: Any = figure.get_layout_engine()
+        layout.set(w_pad=0.03, h_pad=0.03, wspace=0.03, hspace=0.03)
         axes: Any = figure.subplots(count, count, squeeze=False)
         for row, below in enumerate(names):
             for column, across in enumerate(names):
@@ -134,14 +135,14 @@ def _finish(
 ) -> None:  # fmt: skip
     """Limits, ticks and labels of one panel."""
     ax.set_xlim(limits[names[column]])
-    write_axis(ax.xaxis, *limits[names[column]], names[column], units, ticks)
+    write_axis(ax.xaxis, limits[names[column]], names[column], units, ticks)
     if column == row:
         ax.set_yticks([])
         ax.set_ylim(0, None)
         ax.spines["left"].set_visible(False)
     else:
         ax.set_ylim(limits[names[row]])
-        write_axis(ax.yaxis, *limits[names[row]], names[row], units, ticks)
+        write_axis(ax.yaxis, limits[names[row]], names[row], units, ticks)
     if row < count - 1:
         ax.set_xlabel("")
         ax.tick_params(labelbottom=False)

@@ -173,7 +173,7 @@ def _frame(ax: Any, around: np.ndarray, names: list[str], units: Any) -> np.ndar
             old = getattr(ax, f"get_{key}lim")()
             limits[k] = min(limits[k, 0], *old), max(limits[k, 1], *old)
         getattr(ax, f"set_{key}lim")(*limits[k])
-        write_axis(axis, *limits[k], name, units, 5)
+        write_axis(axis, limits[k], name, units, 5)
         axis.set_pane_color((1, 1, 1, 0))
         axis._axinfo["grid"].update(color="0.85", linewidth=0.5)
         axis.set_tick_params(labelsize=7, pad=-2)

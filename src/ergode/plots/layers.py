@@ -199,11 +199,11 @@ def extent(layers: Sequence[Layer], name: str) -> tuple[float, float]:
     return float(low - room), float(high + room)
 
 
-def write_axis(axis: Any, low: float, high: float, name: str, units: Any, count: int = 4) -> None:
+def write_axis(axis: Any, limits: Sequence[float], name: str, units: Any, count: int = 4) -> None:
     """Ticks with short numbers on an axis, and its label; what all ticks share is in the label."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    offset, power = _short(low, high)
+    offset, power = _short(*limits)
     axis.set_major_locator(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{round((value - offset) / 10.0**power, 6) + 0.0:g}")
