@@ -10,7 +10,14 @@ import numpy as np
 from ergode.core.arguments import number
 from ergode.core.errors import PlanError
 from ergode.core.inputs import recorded
-from ergode.density.views import cells_at, highest_density, marginal, widths_along
+from ergode.density.smooth import Smooth
+from ergode.density.views import (
+    cells_at,
+    highest_density,
+    marginal,
+    smooth_marginal,
+    widths_along,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -121,28 +128,37 @@ def surface(
     PlanError
         There are not three variables, one is unknown, or scikit-image is not installed.
 
+    Notes
+    -----
+    The probability of each cell is spread by a cubic B-spline, so that the surface is smooth. A
+    region that is thinner than a cell is drawn about as thick as one. What this spreading moves out
+    of the region is taken into account to second order.
+
     References
     ----------
     T. Lewiner, H. Lopes, A. W. Vieira, G. Tavares, "Efficient implementation of marching cubes'
     cases with topological guarantees", J. Graph. Tools 8 (2003).
     """
+    names = list(variables)
+    if len(names) != 3:
+        raise PlanError(f"variables is {variables!r}; expected three names")
+    space = smooth_marginal(cells, names)
+    (found,) = surfaces_of(space, [number("probability", probability)])
+    return found
+
+
+def surfaces_of(
+    space: Smooth, probabilities: Sequence[float]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Vertices and faces of the surfaces of several probabilities; see `surface`."""
     try:
         from skimage import measure
     except ImportError:
         raise PlanError("surfaces need scikit-image (pip install 'ergode[densities]')") from None
-    names = list(variables)
-    if len(names) != 3:
-        raise PlanError(f"variables is {variables!r}; expected three names")
-    space = marginal(cells, names)
-    mass = space.to_dataset(name="mass").stack(cell=names)
-    (level,) = highest_density(mass, number("probability", probability))
-    # A margin of zeros, so that the surface closes at the edge of the grid.
-    padded = np.pad(space.values, 1)
-    # The surface lies between the last cell inside and the next one outside.
-    below = padded[padded < level].max(initial=0.0)
-    known = [str(name) for name in cells["variable"].values]
-    widths = widths_along(cells)[[known.index(name) for name in names]]
     marching_cubes: Any = measure.marching_cubes
-    vertices, faces, _, _ = marching_cubes(padded, 0.5 * (level + below), spacing=widths)
-    low = np.array([space[name].values[0] for name in names]) - widths
-    return vertices + low, faces
+    low = np.array([axis[0] for axis in space.axes])
+    found = []
+    for level in space.levels(probabilities):
+        vertices, faces, _, _ = marching_cubes(space.density, level, spacing=tuple(space.steps))
+        found.append((vertices + low, faces))
+    return found

@@ -13,6 +13,7 @@ from ergode.core.inputs import recorded
 from ergode.core.launch import warn
 from ergode.core.words import counted
 from ergode.density.grid.lattice import Lattice
+from ergode.density.smooth import Smooth, smooth
 
 if TYPE_CHECKING:
     import xarray
@@ -51,13 +52,11 @@ def cells_at(
 
     if "cells_stored" not in dataset:
         raise PlanError("the dataset has no cells; expected one from ergode.density.propagate")
-    several = [str(dim) for dim in dataset["cells_stored"].dims if dim != "time"]
-    if several:
-        raise PlanError(
-            f"the dataset has several densities; choose one, as by isel({several[0]}=0)"
-        )
+    check_single(dataset)
     where = _index(dataset, time, index)
     count = int(dataset["cells_stored"][where])
+    if count == 0 and not float(dataset["cell_count"][where]) > 0:
+        raise PlanError(f"nothing of the density is left at time {float(dataset['time'][where]):g}")
     if count == 0:
         raise PlanError(
             f"the cells of time {float(dataset['time'][where]):g} were not kept; call propagate "
@@ -122,6 +121,70 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
         name: centre[k] + width[k] * (low[k] + np.arange(shape[k])) for k, name in enumerate(names)
     }
     return xarray.DataArray(density / width.prod(), coords=axes, dims=names, name="density")
+
+
+def smooth_marginal(
+    cells: xarray.Dataset,
+    variables: Sequence[str],
+    *,
+    scattered: bool | None = None,
+    **options: Any,
+) -> Smooth:
+    """Density of some variables as a smooth function; `options` are those of `smooth`.
+
+    `scattered` is what `is_scattered` says of the cells.
+    """
+    _check_cells(cells)
+    known = [str(name) for name in cells["variable"].values]
+    columns = [known.index(name) for name in names_in("variable", variables, known)]
+    axes = np.reshape(cells.attrs["axes"], (len(known), -1))[columns]
+    is_turned = bool((np.count_nonzero(np.abs(axes) > 1e-12, axis=1) > 1).any())
+    points, mass = cells["point"].values[:, columns], cells["mass"].values
+    width = widths_along(cells)[columns]
+    if len(columns) < len(known) and (is_scattered(cells) if scattered is None else scattered):
+        least = min(_TOGETHER, len(points) // 2)
+        joined = 1
+        while _count_together(points, mass, joined * width) < least:
+            joined += 1 + joined // 4
+        periods = options.get("periods")
+        kept = np.zeros(len(width), bool) if periods is None else periods > 0
+        width = np.where(kept, width, joined * width)
+    return smooth(points, mass, width, is_turned=is_turned, **options)
+
+
+# Cells of a scattered density that are seen as one, so that its marginals have little noise.
+_TOGETHER = 100
+_SEEN = 2048  # cells whose neighbours are looked for
+_ALONE = 0.5  # part of the neighbours below which cells are scattered
+
+
+def _count_together(points: np.ndarray, mass: np.ndarray, width: np.ndarray) -> float:
+    """Number of cells at one place of a marginal; fewer hold a twentieth of the probability."""
+    places = np.rint(points / width).astype(np.int64)
+    places -= places.min(axis=0)
+    size = places.max(axis=0) + 1
+    if size.prod(dtype=float) > 1 << 62:
+        return 0.0
+    found, where = np.unique(places @ np.cumprod([1, *size[:-1]]), return_inverse=True)
+    count = np.bincount(where.ravel(), minlength=len(found))
+    each = count[where.ravel()]
+    rising = np.argsort(each)
+    held = np.cumsum(mass[rising])
+    return float(each[rising[np.searchsorted(held, 0.05 * held[-1])]])
+
+
+def is_scattered(cells: xarray.Dataset) -> bool:
+    """Whether most cells lack neighbours: a density too stretched to be filled with cells."""
+    place = cells["coordinate"].values.astype(np.int64)
+    random = np.random.Generator(np.random.Philox(0))
+    factors = random.integers(-(1 << 62), 1 << 62, place.shape[1])
+    keys = np.sort(place @ factors)  # whole numbers wrap: two places are rarely equal
+    rising = np.cumsum(cells["mass"].values)
+    chosen = np.searchsorted(rising, random.random(_SEEN) * rising[-1])
+    seen = place[np.minimum(chosen, len(place) - 1)] @ factors
+    beside = (seen[:, None] + np.concatenate([factors, -factors])).ravel()
+    at = np.minimum(np.searchsorted(keys, beside), len(keys) - 1)
+    return bool((keys[at] == beside).mean() < _ALONE)
 
 
 def widths_along(cells: xarray.Dataset) -> np.ndarray:
@@ -284,6 +347,14 @@ def samples(cells: xarray.Dataset, count: int, *, seed: int = 0) -> np.ndarray:
     size = cells.sizes["variable"]
     axes = np.reshape(cells.attrs["axes"], (size, size))
     return cells["point"].values[np.minimum(which, mass.size - 1)] + inside @ axes.T
+
+
+def check_single(dataset: xarray.Dataset) -> None:
+    """Refuse a dataset of several densities."""
+    several = [str(dim) for dim in dataset["covariance"].dims[:-3]]
+    if several:
+        chosen = ", ".join(f"{dim}=0" for dim in several)
+        raise PlanError(f"the dataset has several densities; choose one, as by isel({chosen})")
 
 
 def _check_cells(cells: xarray.Dataset) -> None:

@@ -4,11 +4,11 @@ from ergode.core.keywords import suggest_all
 from ergode.plots.density import (
     comparison,
     density,
-    density_marginals,
     density_over_time,
     density_strip,
-    density_surface,
 )
+from ergode.plots.density_marginals import density_marginals
+from ergode.plots.density_surface import density_surface
 from ergode.plots.epidemics import epidemic_curves, save_epidemic_curves
 from ergode.plots.frame import check_figure_path
 from ergode.plots.kinetics import abundances, flux_graph, ignition_map, nuclide_chart

@@ -1,15 +1,23 @@
-"""Densities: marginals, highest-density regions, and their evolution in time."""
+"""Densities: regions of two variables, one variable over time, and a comparison with particles."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
-from ergode.plots.frame import COLOURS, DPI, new_axes, new_figure, quiet
+from ergode.plots.density_marginals import draw_curve, draw_regions
+from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet
+from ergode.plots.layers import (
+    PROBABILITIES,
+    check_probabilities,
+    chosen_of,
+    layers_of,
+    legend_of,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -17,33 +25,39 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BLUE, _RED = COLOURS[:2]
-_PROBABILITIES = (0.997, 0.95, 0.683)
 
 
 def density(
-    dataset: xarray.Dataset,
-    time: float | None = None,
+    dataset: xarray.Dataset | Mapping[str, Any],
+    time: float | Sequence[float] | None = None,
     *,
-    variables: tuple[str, str] | None = None,
-    probabilities: Sequence[float] = _PROBABILITIES,
-    color: str = _BLUE,
+    variables: str | Sequence[str] | None = None,
+    probabilities: Sequence[float] = PROBABILITIES,
+    color: str | Sequence[str] | None = None,
+    units: Mapping[str, str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the density of two variables at one time, as highest-density regions.
+    """Draw the density of two variables as highest-density regions, at one time or several.
+
+    The probability of each cell is spread by a cubic spline, so that outlines are smooth. A region
+    that is thinner than a cell is drawn about as thick as one.
 
     Parameters
     ----------
-    dataset : xarray.Dataset
-        From `ergode.density.propagate`.
-    time : float, optional
-        One of its times; the last if not given.
-    variables : (str, str), optional
-        Horizontal and vertical variable; the first two if not given. For a dataset with one
-        variable the density is drawn as a curve.
+    dataset : xarray.Dataset or mapping of str to xarray.Dataset
+        From `ergode.density.propagate` or `ergode.particles.propagate`; or several by their labels,
+        as for `density_marginals`.
+    time : float or sequence of float, optional
+        One of its times, or several, which get a legend; the last if not given.
+    variables : str or (str, str), optional
+        Horizontal and vertical variable; the first two if not given. The density of one variable is
+        drawn as a curve.
     probabilities : sequence of float
-        Probabilities of the regions.
-    color : str
-        Colour of the regions.
+        Probabilities of the regions, between 0 and 1.
+    color : str or sequence of str, optional
+        Colour of each time or dataset.
+    units : mapping of str to str, optional
+        Units of variables and of ``"time"``, for labels.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
@@ -52,41 +66,29 @@ def density(
     PlanError
         The dataset has no cells at this time, or a variable is unknown.
     """
-    from ergode.density import views
-
-    cells = views.cells_at(dataset, time)
+    layers = layers_of(dataset, time, color)
+    names = chosen_of(layers, variables, 2)
+    if len(names) > 2:
+        raise PlanError(f"variables is {variables!r}; expected one name or two")
     ax = quiet(new_axes() if ax is None else ax)
-    names = [str(name) for name in dataset["variable"].values]
     if len(names) == 1:
-        _draw_marginal(ax, cells, names[0], color)
-        ax.set_xlabel(names[0])
+        for layer in layers:
+            draw_curve(ax, layer, names[0])
+        ax.set_xlabel(_with_unit(names[0], units))
         ax.set_ylabel("density")
-        return ax
-    pair = list(variables or names[:2])
-    if len(pair) != 2:
-        raise PlanError(f"variables is {variables!r}; expected two names")
-    plane = views.marginal(cells, pair)
-    mass = plane.to_dataset(name="mass").stack(cell=pair)
-    levels = np.unique(views.highest_density(mass, sorted(probabilities, reverse=True)))
-    # A margin of zeros, so that regions close at the edge of the grid.
-    padded = np.pad(plane.values, 1)
-    x, y = (_widened(plane[name].values) for name in pair)
-    top = 1.01 * max(padded.max(), levels[-1])
-    for level in levels:  # stacked, so that inner regions are darker
-        ax.contourf(x, y, padded.T, [level, top], colors=color, alpha=0.25)
-    ax.contour(x, y, padded.T, levels, colors=color, linewidths=0.8)
-    ax.set_xlabel(pair[0])
-    ax.set_ylabel(pair[1])
+    else:
+        for layer in layers:
+            draw_regions(ax, layer, names, check_probabilities(probabilities))
+        ax.set_xlabel(_with_unit(names[0], units))
+        ax.set_ylabel(_with_unit(names[1], units))
+    if legend := legend_of(layers, units):
+        ax.legend(**legend)
     return ax
 
 
-def _draw_marginal(ax: Axes, cells: xarray.Dataset, name: str, color: str) -> None:
-    """Draw the density of one variable as a filled curve."""
-    from ergode.density import views
-
-    curve = views.marginal(cells, name)
-    ax.fill_between(curve[name], curve, color=color, alpha=0.3, linewidth=0)
-    ax.plot(curve[name], curve, color=color)
+def _with_unit(name: str, units: Mapping[str, str] | None) -> str:
+    unit = (units or {}).get(name)
+    return f"{name} [{unit}]" if unit else name
 
 
 def density_strip(
@@ -96,13 +98,11 @@ def density_strip(
 
     Times of measurements are marked.
     """
+    from ergode.density import views
+
     if "covariance" not in dataset:
         raise PlanError("the dataset has no covariance; expected one from ergode.density.propagate")
-    several = dataset["covariance"].dims[:-3]
-    if several:
-        raise PlanError(
-            f"the dataset has several densities; choose one, as by isel({several[0]}=0)"
-        )
+    views.check_single(dataset)
     names = [str(name) for name in dataset["variable"].values]
     name = names_in("variable", variable, names)[0]
     ax = quiet(new_axes() if ax is None else ax)
@@ -144,32 +144,6 @@ def _both_sides(
     order = np.argsort(time, kind="stable")  # the prediction first, then the posterior
     order = order[np.isfinite(mean[order])]  # a run that ended early did not reach the others
     return time[order], mean[order], deviation[order], source[order]
-
-
-def density_marginals(
-    dataset: xarray.Dataset, time: float | None = None, *, color: str = _BLUE
-) -> Figure:
-    """Draw all marginals of a density at one time: curves on the diagonal, pairs below it."""
-    from ergode.density import views
-
-    cells = views.cells_at(dataset, time)
-    names = [str(name) for name in dataset["variable"].values]
-    size = len(names)
-    figure = new_figure((2.2 * size + 1, 2.2 * size + 0.6))
-    grid: Any = figure.subplots(size, size, squeeze=False)
-    for row, below in enumerate(names):
-        for column, across in enumerate(names):
-            ax = grid[row, column]
-            if column > row:
-                ax.set_axis_off()
-            elif column == row:
-                _draw_marginal(ax, cells, below, color)
-                ax.set_yticks([])
-            else:
-                density(dataset, time, variables=(across, below), color=color, ax=ax)
-            ax.set_xlabel(across if row == size - 1 else "")
-            ax.set_ylabel(below if column == 0 and row > 0 else "")
-    return figure
 
 
 def density_over_time(
@@ -246,65 +220,6 @@ def _column_edges(dataset: xarray.Dataset) -> np.ndarray:
     return np.concatenate([[time[0] - first], edges, [time[-1] + last]])
 
 
-def density_surface(
-    dataset: xarray.Dataset,
-    time: float | None = None,
-    *,
-    variables: Sequence[str] | None = None,
-    probabilities: Sequence[float] = _PROBABILITIES,
-    color: str = _BLUE,
-    ax: Any = None,
-) -> Any:
-    """Draw the density of three variables as nested surfaces of highest-density regions.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        From `ergode.density.propagate`.
-    time : float, optional
-        One of its times; the last if not given.
-    variables : sequence of three str, optional
-        Variables to draw; the first three if not given.
-    probabilities : sequence of float
-        Probabilities of the regions.
-    color : str
-        Colour of the surfaces.
-    ax : mpl_toolkits.mplot3d.axes3d.Axes3D, optional
-        Axes to draw on; a new figure if not given.
-
-    Raises
-    ------
-    PlanError
-        See `ergode.density.surface`.
-    """
-    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
-
-    from ergode.density import regions, views
-
-    cells = views.cells_at(dataset, time)
-    names = [str(name) for name in dataset["variable"].values]
-    chosen = list(variables or names[:3])
-    if ax is None:
-        from matplotlib import pyplot
-
-        figure = pyplot.figure(figsize=(6, 5), dpi=DPI, layout="constrained")
-        ax = figure.add_subplot(projection="3d")
-    corners = []
-    for probability in sorted(probabilities, reverse=True):
-        vertices, faces = regions.surface(cells, chosen, probability)
-        ax.add_collection3d(
-            Poly3DCollection(vertices[faces], facecolor=color, alpha=0.18, edgecolor="none")
-        )
-        corners.append(vertices)
-    around = np.concatenate(corners)
-    for axis, values in zip("xyz", around.T, strict=True):
-        getattr(ax, f"set_{axis}lim")(values.min(), values.max())
-    ax.set_xlabel(chosen[0])
-    ax.set_ylabel(chosen[1])
-    ax.set_zlabel(chosen[2])
-    return ax
-
-
 def comparison(
     dataset: xarray.Dataset, times: Sequence[float] | None = None, *, title: bool = True
 ) -> Figure:
@@ -378,8 +293,3 @@ def comparison(
         loc="outside lower center", ncols=3, frameon=False,
     )  # fmt: skip
     return figure
-
-
-def _widened(values: np.ndarray) -> np.ndarray:
-    step = values[1] - values[0] if values.size > 1 else 1.0
-    return np.concatenate([[values[0] - step], values, [values[-1] + step]])
