@@ -24,7 +24,7 @@ maneuver rate for space vehicles", NASA JSC-25898 (1992), for a single Gaussian.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -119,10 +119,11 @@ class _Points(NamedTuple):
     turned: np.ndarray  # [point]: radians between the velocity and that of neighbours, at most
     spacing: float
 
-    def beside(self, values: np.ndarray) -> np.ndarray:
-        """Values [point, ...] of neighbours [axis, 2, point, ...]; those of a point for none."""
+    def steps(self, values: np.ndarray) -> Iterator[np.ndarray]:
+        """Differences of values [point, ...] to both neighbours, along one axis after the other."""
         alone = np.arange(len(self.log))
-        return values[np.where(self.neighbours >= 0, self.neighbours, alone)]
+        for two in self.neighbours:
+            yield values[np.where(two >= 0, two, alone)] - values
 
 
 def _passing(points: _Points, asked: ClosestApproach) -> tuple[_Points, bool]:
@@ -145,9 +146,11 @@ def _passing(points: _Points, asked: ClosestApproach) -> tuple[_Points, bool]:
         time = time + later
         speed = np.sqrt(square)
         along = velocity / speed[:, None]
-        turned = np.linalg.norm(points.beside(along) - along, axis=-1).max(axis=(0, 1))
-        apart = speed * np.abs(points.beside(time) - time).max(axis=1)
-        near = _FAR * np.sqrt((apart**2).sum(axis=0)) + largest
+        turned = np.zeros(len(time))
+        for step in points.steps(along):
+            turned = np.fmax(turned, np.linalg.norm(step, axis=-1).max(axis=0))
+        square = sum((speed * np.abs(step).max(axis=0)) ** 2 for step in points.steps(time))
+        near = _FAR * np.sqrt(square) + largest
         outside = speed * np.maximum(begin - time, time - end)
     kind = np.where(outside < -near, _Kind.WITHIN, _Kind.PASSING)
     kind[outside > near] = _Kind.NEVER
@@ -209,7 +212,7 @@ def _by_windows(
 def _sizes(points: _Points) -> tuple[np.ndarray, np.ndarray]:
     """Distances of places, and the squares of how far they are from those beside them."""
     places = points.places
-    reach = (np.abs(points.beside(places) - places).max(axis=1) ** 2).sum(axis=(0, 2))
+    reach = sum((np.abs(step).max(axis=0) ** 2).sum(axis=1) for step in points.steps(places))
     return places[:, 0] if places.shape[1] == 1 else np.linalg.norm(places, axis=1), reach
 
 
