@@ -24,7 +24,7 @@ from ergode.cli.run import ask, run
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "_static" / "gallery"
-WIDTH, COLOURS = 640, 64
+WIDTH, COLOURS = 640, 256
 
 
 def figure_of(example: Path, folder: Path) -> Path:
@@ -72,7 +72,9 @@ def main(names: list[str]) -> None:
             image = Image.open(figure_of(example, Path(folder))).convert("RGB")
             image.thumbnail((WIDTH, WIDTH))
             made = PICTURES / f"{example.stem}.png"
-            image.quantize(COLOURS).save(made, optimize=True)
+            # Small patches, such as those of legends, keep their colour.
+            small = image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+            small.save(made, optimize=True)
             os.chdir(ROOT)
         print(f"{made.name}: {made.stat().st_size:,} bytes, {time.perf_counter() - begin:.1f} s")
 

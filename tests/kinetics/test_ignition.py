@@ -262,9 +262,13 @@ def test_a_list_of_conditions(hydrogen):
     assert some["pressure"].values.tolist() == [1e6, 2e6]
     delays = grid["ignition_delay"].values[[0, 1], [0, 1], 0]
     np.testing.assert_allclose(some["ignition_delay"], delays, rtol=1e-4)
-    with pytest.raises(ergode.ModelError, match="temperature has 2 values and another list has 3"):
+    with pytest.raises(ergode.ModelError, match="temperature has 2 values and pressure has 3"):
         ergode.kinetics.ignition_delay(
             hydrogen, temperature=[1100.0, 1300.0], pressure=[1e6, 2e6, 3e6], paired=True, **options
+        )
+    with pytest.raises(ergode.ModelError, match="mixture is empty"):
+        ergode.kinetics.ignition_delay(
+            hydrogen, temperature=1100.0, pressure=1e6, mixture={"H2": 0.0}, duration=0.01
         )
 
 

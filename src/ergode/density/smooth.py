@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-_ACROSS = 90, 60  # cells along the axis of one variable, and of several, that need no blur
+_ACROSS = 60  # cells along an axis that need no blur
 _TAIL = 5e-4  # probability beyond each end of what counts as the length of an axis
 _CELLS_MOST = 1 << 23  # beyond this, neighbouring cells are joined
 _PLACES_MOST = 1 << 21
@@ -73,7 +73,7 @@ def smooth(
     goes_around = (turns > 0) & (shape + 2 * _MARGIN >= turns)
     shape = np.where(goes_around, turns, shape + is_turned)
     coarse = _binned((points - low) / width, mass, shape, is_turned)
-    blur = _lengths(coarse) / _ACROSS[min(len(width), 2) - 1]
+    blur = _lengths(coarse) / _ACROSS
     blocks = np.where(goes_around, 1, np.maximum(blur / 2, 1)).astype(np.int64)
     variance = width**2 * (5 / 12 * blocks**2 + np.where(blur > 1, 0.5 * blur, 0.0) ** 2)
     density, start = _blurred(coarse, blur, blocks, goes_around)

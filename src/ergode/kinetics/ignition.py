@@ -299,6 +299,8 @@ def _own_mixture(
     if np.any(np.asarray(ratio) != 1.0):
         raise ModelError("equivalence_ratio has no effect on a mixture; leave it out")
     rows = composition_of(network, by_name("mixture", mixture, "moles"), "mixture")
+    if not any(np.any(row > 0) for row in rows.values()):
+        raise ModelError("mixture is empty; expected moles of at least one species")
     return {network.species[i].name: row for i, row in rows.items()}
 
 
@@ -328,11 +330,12 @@ def _paired(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray] | None]:
     """Lists of equal length; one number is repeated."""
     every = axes | {f"mixture '{name}'": row for name, row in (own or {}).items()}
-    count = max(axis.size for axis in every.values())
+    longest = max(every, key=lambda name: every[name].size)
+    count = every[longest].size
     for name, axis in every.items():
         if axis.size not in (1, count):
             raise ModelError(
-                f"{name} has {counted(axis.size, 'value')} and another list has {count}; expected "
+                f"{name} has {counted(axis.size, 'value')} and {longest} has {count}; expected "
                 "lists of equal length with paired=True"
             )
     return {name: np.array(np.broadcast_to(axis, count)) for name, axis in axes.items()}, own

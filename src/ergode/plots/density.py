@@ -82,8 +82,21 @@ def density(
         ax.set_xlabel(_with_unit(names[0], units))
         ax.set_ylabel(_with_unit(names[1], units))
     if legend := legend_of(layers, units):
-        ax.legend(**legend)
+        ax.legend(**legend, loc=_free_corner(ax))
     return ax
+
+
+def _free_corner(ax: Axes) -> str:
+    """The corner of the axes with the fewest points of outlines in it."""
+    outlines = [path.vertices for one in ax.collections for path in one.get_paths()]
+    places = ax.transLimits.transform(np.concatenate(outlines))  # 0 to 1
+    counts = {}
+    for above in ("upper", "lower"):
+        for side in ("right", "left"):
+            x = places[:, 0] if side == "left" else 1 - places[:, 0]
+            y = places[:, 1] if above == "lower" else 1 - places[:, 1]
+            counts[f"{above} {side}"] = int(((x < 0.3) & (y < 0.45)).sum())
+    return min(counts, key=lambda corner: counts[corner])
 
 
 def _with_unit(name: str, units: Mapping[str, str] | None) -> str:

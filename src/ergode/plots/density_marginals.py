@@ -169,6 +169,7 @@ def draw_regions(
     where = tuple(_around(inside.any(axis=1 - d)) for d in (0, 1))
     x, y = (axis[one] for axis, one in zip(plane.axes, where, strict=True))
     shown = plane.density[where].T
+    ax.use_sticky_edges = False  # so that outlines do not touch the frame
     top = 1.01 * float(max(shown.max(), levels[-1]))
     for level in levels:
         ax.contourf(x, y, shown, [level, top], colors=[layer.color], alpha=0.25)

@@ -176,7 +176,7 @@ def _frame(ax: Any, around: np.ndarray, names: list[str], units: Any) -> np.ndar
         write_axis(axis, limits[k], name, units, 5)
         axis.set_pane_color((1, 1, 1, 0))
         axis._axinfo["grid"].update(color="0.85", linewidth=0.5)
-        axis.set_tick_params(labelsize=7, pad=-2)
+        axis.set_tick_params(labelsize=7, pad=1 if key == "z" else -2)
         axis.label.set_fontsize(8)
         axis.labelpad = -5
     return limits

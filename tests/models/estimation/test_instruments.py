@@ -209,3 +209,7 @@ def test_what_is_no_light_and_no_station():
             0.0, [0, 0], [1, 1], position=(0, 1, 2),
             light=ergode.LightTime(LIGHT, ORBIT, two_way=True),
         )  # fmt: skip
+    with pytest.raises(ModelError, match=r"value of direction has shape \(3,\); expected 2 num"):
+        ergode.Measurement.direction(0.0, [0, 0, 1], [1, 1, 1], position=(0, 1, 2))
+    with pytest.raises(ModelError, match="value of azimuth_elevation has shape"):
+        ergode.Measurement.azimuth_elevation(0.0, 0.5, 1.0, position=(0, 1, 2))

@@ -185,6 +185,7 @@ class Measurement(HoldsFunctions):
         (2.0,)
         """
         view = View(position, site, spin, light, bias)
+        _check_count("range", value, ["distance"])
         return cls(
             time, range_of(view), value, covariance,
             degrees_of_freedom=degrees_of_freedom, gate=gate,
@@ -222,6 +223,7 @@ class Measurement(HoldsFunctions):
         (0.5,)
         """
         view = View(position, site, spin, light, bias)
+        _check_count("range_rate", value, ["rate"])
         return cls(
             time, range_rate_of(view, velocity), value, covariance,
             degrees_of_freedom=degrees_of_freedom, gate=gate,
@@ -260,6 +262,7 @@ class Measurement(HoldsFunctions):
         (0,)
         """
         view = View(position, site, spin, light, bias)
+        _check_count("direction", value, ["azimuth", "elevation"][: len(view.position) - 1])
         return cls(
             time, direction_of(view), value, covariance, angles=(0,),
             degrees_of_freedom=degrees_of_freedom, gate=gate,
@@ -298,6 +301,7 @@ class Measurement(HoldsFunctions):
         ... )
         """
         view = View(position, site, spin, light, bias)
+        _check_count("azimuth_elevation", value, ["azimuth", "elevation"])
         return cls(
             time, azimuth_elevation_of(view), value, covariance, angles=(0,),
             degrees_of_freedom=degrees_of_freedom, gate=gate,
@@ -398,3 +402,17 @@ def within_times(argument: str, given: Any, kind: type[Any], times: np.ndarray) 
                 f"{times[0]:.12g} to {times[-1]:.12g}, the times of the run"
             )
     return found
+
+
+def _check_count(instrument: str, value: Any, components: list[str]) -> None:
+    """Refuse a value of an instrument with other components than these."""
+    try:
+        shape = np.shape(on_host(value))
+    except ValueError:  # rows of other lengths, which are refused later
+        return
+    if (shape[-1] if shape else 1) != len(components):
+        wanted = f"{counted(len(components), 'number')} ({' and '.join(components)})"
+        raise ModelError(
+            f"value of {instrument} has shape {shape}; expected {wanted}, or a row of them for "
+            "each of several densities"
+        )
