@@ -9,7 +9,7 @@ import numpy as np
 
 from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
-from ergode.plots.density_marginals import draw_curve, draw_regions
+from ergode.plots.corner import draw_curve, draw_regions
 from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet
 from ergode.plots.layers import (
     PROBABILITIES,
