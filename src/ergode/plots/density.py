@@ -86,7 +86,7 @@ def density(
     return ax
 
 
-def _free_corner(ax: Axes) -> str:
+def _free_corner(ax: Axes) -> Any:
     """The corner of the axes with the fewest points of outlines in it."""
     outlines = [path.vertices for one in ax.collections for path in one.get_paths()]
     places = ax.transLimits.transform(np.concatenate(outlines))  # 0 to 1
