@@ -1,20 +1,20 @@
 """Figures of results, one file per engine. Matplotlib is imported when a figure is drawn."""
 
 from ergode.core.keywords import suggest_all
+from ergode.plots.corner import density_marginals
 from ergode.plots.density import (
     comparison,
     density,
     density_over_time,
     density_strip,
 )
-from ergode.plots.density_marginals import density_marginals
-from ergode.plots.density_surface import density_surface
 from ergode.plots.epidemics import epidemic_curves, save_epidemic_curves
 from ergode.plots.frame import check_figure_path
 from ergode.plots.kinetics import abundances, flux_graph, ignition_map, nuclide_chart
 from ergode.plots.scenarios import scenario_differences
 from ergode.plots.space import animate_field, field
 from ergode.plots.stochastic import amounts, autocorrelation, phase_plane, realizations
+from ergode.plots.surfaces import density_surface
 from ergode.plots.trajectories import trajectories
 
 __all__ = [

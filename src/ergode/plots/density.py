@@ -9,7 +9,7 @@ import numpy as np
 
 from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
-from ergode.plots.density_marginals import draw_curve, draw_regions
+from ergode.plots.corner import draw_curve, draw_regions
 from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet
 from ergode.plots.layers import (
     PROBABILITIES,
@@ -86,7 +86,7 @@ def density(
     return ax
 
 
-def _free_corner(ax: Axes) -> str:
+def _free_corner(ax: Axes) -> Any:
     """The corner of the axes with the fewest points of outlines in it."""
     outlines = [path.vertices for one in ax.collections for path in one.get_paths()]
     places = ax.transLimits.transform(np.concatenate(outlines))  # 0 to 1

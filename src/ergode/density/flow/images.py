@@ -19,7 +19,8 @@ from ergode.density.flow.points import Start, pattern, spacing_of
 from ergode.density.grid.lattice import Lattice
 
 _PARTS_MOST = 1 << 22  # of all cells together
-_PLACES = 1 << 20  # parts of all cells together that take little time
+_FEW = 1 << 19  # parts of all cells together that take little time
+_PLACES = 1 << 20  # of all cells together, where they cannot be divided
 _FINENESS = (4.0, 3.0, 2.5, 2.0, 1.5)  # parts in a cell of the grid, along an edge
 _LEAST = 1e-7  # of all mass: what the faintest points hold together is not drawn
 _CUT = 1e-3  # mass of a Gaussian cell that is not drawn
@@ -94,7 +95,7 @@ def _parts(
     longest = np.abs(edges).max(axis=2)
     for fineness in _FINENESS:
         wanted = np.maximum(np.ceil(fineness * longest), 1.0)
-        if np.prod(wanted, axis=1).sum() < _PLACES:
+        if np.prod(wanted, axis=1).sum() < _FEW:
             break
     most = 1 << 30
     while np.prod(np.minimum(wanted, most), axis=1).sum() > _PARTS_MOST and most > 1:
