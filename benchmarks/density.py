@@ -268,7 +268,7 @@ def against_samples(options, rows):
             rows.add(case, "error of the mean", float(off), "deviations")
             wide = np.sqrt(np.diag(found["covariance"].values[-1])) / deviation - 1
             rows.add(case, "error of the deviation", float(np.abs(wide).max()), "1")
-            if "log_evidence" in found:
+            if measurements:
                 off = found["log_evidence"].values.sum() - sampled["log_evidence"].values.sum()
                 rows.add(case, "error of the log evidence", float(abs(off)), "1")
 
@@ -295,10 +295,10 @@ def main():
     options = arguments("density", list(CASES))
     rows = Rows("density", options.device, options.json)
     whole_runs(options, rows)
-    against_samples(options, rows)
     if "lorenz63" in options.case:
         for work in (all_cores, side_by_side, noise, particles, accuracy):
             work(options, rows)
+    against_samples(options, rows)
 
 
 if __name__ == "__main__":

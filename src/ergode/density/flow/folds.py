@@ -51,7 +51,6 @@ def uneven(carrier: Carrier, start: Start, found: Moments) -> np.ndarray:
         for d in range(size):
             signs = np.where(start.index[:, 1 + d] % 2 == 0, 1, -1).astype(np.int8)
             (half,) = device.put_together([signs])
-            one = carrier.moments_by(half)
-            apart = np.maximum(one.mean_error, one.deviation_error)
+            apart = carrier.apart(half, tops)
             worst = np.fmax(worst, np.where(np.isfinite(apart), apart, 0.0))
     return np.where(bend > _FOLDED, np.inf, np.where(is_bent, worst, 0.0))

@@ -191,10 +191,14 @@ class Start:
 
     def only(self, chosen: np.ndarray) -> Start:
         """The points of the lattice that are `chosen`, by number; its edge is where others are."""
-        return replace(
+        fewer = replace(
             self, laid=(self.points[chosen], self.log_weights[chosen]), signs=self.signs[chosen],
             is_edge=self.is_edge[chosen], index=self.index[chosen], shape=None,
-        ).whole()  # fmt: skip
+        )  # fmt: skip
+        numbers = np.full(len(self) + 1, -1, np.int32)  # the last for a neighbour that is not there
+        numbers[chosen] = np.arange(len(chosen))
+        fewer.__dict__["neighbours"] = numbers[self.neighbours[..., chosen]]
+        return fewer.whole()
 
     def log_density(self, component: int, x: np.ndarray) -> np.ndarray:
         """Logarithm of what one of the lattices stands for."""

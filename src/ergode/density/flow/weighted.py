@@ -95,10 +95,6 @@ class Weighted:
 
     def moments(self) -> Moments:
         """Moments of all densities; NaN where no weight is left."""
-        return self.moments_by(self._signs)
-
-    def moments_by(self, signs: Any) -> Moments:
-        """Moments of all densities, with `signs` [point] that divide the points into halves."""
         tops = self.tops(self.log_weights)
         safe = np.where(np.isfinite(tops), tops, 0.0)
         if self._periods is not None:
@@ -108,32 +104,49 @@ class Weighted:
         found, at_edge = self._sums(first, safe, self._edge)
         with np.errstate(invalid="ignore", divide="ignore"):
             mass = found[:, 0]
-            mean = found[:, 2:] / mass[:, None]
-            centre = self._shift + mean
-        pairs = [(d, e) for d in range(n) for e in range(d + 1)]
+            centre = self._shift + found[:, 2:] / mass[:, None]
         keeps = ~np.isfinite(centre)
         if self._periods is not None:
             keeps |= np.isfinite(self._periods)  # short ways are those from the mean direction
         self._shift = np.where(keeps, self._shift, centre)
+        second, covariance, *errors = self._second(safe, self._signs)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = self._shift + second[:, 1 : 1 + n] / mass[:, None]
+            return Moments(
+                np.log(mass) + tops, mean, covariance, mass**2 / found[:, 1], *errors,
+                at_edge[:, 0] / mass,
+            )  # fmt: skip
+
+    def apart(self, signs: Any, tops: np.ndarray) -> np.ndarray:
+        """How far both halves of the points by `signs` [point] are apart [density], in deviations.
+
+        After `moments`; `tops` [density] are the largest log-weights.
+        """
+        _, _, mean_error, deviation_error, _ = self._second(tops, signs)
+        return np.asarray(np.maximum(mean_error, deviation_error))
+
+    def _second(
+        self, tops: np.ndarray, signs: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Sums up to second powers, covariances, and errors by halves: see `Moments`."""
+        none, n = -1, self.size
+        pairs = [(d, e) for d in range(n) for e in range(d + 1)]
         wanted = [(none, none)] + [(d, none) for d in range(n)] + pairs
         with np.errstate(invalid="ignore", divide="ignore"):
-            second, with_signs = self._sums(wanted, safe, signs)
-            halves = [second + with_signs, second - with_signs]
+            second, with_signs = self._sums(wanted, tops, signs)
             covariance = self._covariance(second, pairs)
             deviation = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
             middle = 0.0 if self._periods is None else second[:, 1 : 1 + n] / second[:, :1]
             off, wide, masses = [], [], []
-            for half in halves:
+            for half in (second - with_signs, second + with_signs):
                 away = half[:, 1 : 1 + n] / half[:, :1] - middle
                 off.append(np.abs(away / deviation).max(axis=1))
                 own = np.diagonal(self._covariance(half, pairs), axis1=1, axis2=2)
                 wide.append(np.abs(np.sqrt(own) / deviation - 1.0).max(axis=1))
                 masses.append(np.abs(np.log(half[:, 0] / second[:, 0])))
-            return Moments(
-                np.log(mass) + tops, self._shift + second[:, 1 : 1 + n] / mass[:, None], covariance,
-                mass**2 / found[:, 1],
-                np.max(off, axis=0), np.max(wide, axis=0), np.max(masses, axis=0),
-                at_edge[:, 0] / mass,
+            return (
+                second, covariance, np.max(off, axis=0), np.max(wide, axis=0),
+                np.max(masses, axis=0),
             )  # fmt: skip
 
     def _covariance(self, found: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:
