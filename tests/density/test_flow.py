@@ -9,6 +9,7 @@ from scipy.linalg import expm
 
 import ergode
 from ergode.core import kernels
+from ergode.core.errors import PlanError
 from ergode.density import views
 from ergode.density.flow import carrier, sums
 from ergode.density.grid import lattice
@@ -43,6 +44,11 @@ def test_ten_periods_of_an_oscillator_far_from_its_centre_leave_its_width():
     assert np.allclose(found["mean"][-1], [10.0, 0.0], atol=2e-4)
     assert np.allclose(found["covariance"][-1], 0.01 * np.eye(2), atol=1e-5)
     assert np.isnan(float(found["unreliable_from"])) and found["status"] == 0
+
+
+def test_a_width_that_leaves_one_point_is_refused():
+    with pytest.raises(PlanError, match="width is 10 standard deviations .* leaves one point"):
+        flow(ergode.Gaussian([1.0, 0.5], [1.0, 1.0]), [0.0, 1.0], width=10.0)
 
 
 def test_a_gaussian_posterior_takes_two_new_lattices_at_most():

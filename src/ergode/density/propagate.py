@@ -133,7 +133,8 @@ def propagate(
         posterior of a single measurement, if cells of half a deviation of the prior do not resolve
         it (by the linearised measurement at the prior's mean; up to about 130,000 cells). Errors
         are then a few per cent if the density keeps its size, and larger if it contracts. Halving
-        the width divides the errors by four.
+        the width divides the errors by four. With ``"flow"`` points are as far apart as the widths,
+        relative to the prior's deviations; of several, the geometric mean counts.
     threshold : float, optional
         Cells of less probability than this are dropped, unless probability flows into them. The
         default is 1e-4 of the largest cell of the prior. It applies to cells at least half a

@@ -88,6 +88,11 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
             np.zeros(len(z), np.int8), signs.astype(np.int8), 0.0, float(len(z)),
         )  # fmt: skip
     reach = float(np.sqrt(chdtri(size, cut))) / spacing
+    if reach < 1.0:
+        raise PlanError(
+            f"width is {spacing:.3g} standard deviations of the prior, which leaves one point of the "
+            f"lattice; expected less than {spacing * reach:.2g}"
+        )
     ball = count_of(size, spacing, cut)
     if ball > POINTS_MOST:
         raise PlanError(

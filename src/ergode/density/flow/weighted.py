@@ -109,12 +109,14 @@ class Weighted:
         if self._periods is not None:
             keeps |= np.isfinite(self._periods)  # short ways are those from the mean direction
         self._shift = np.where(keeps, self._shift, centre)
-        second, covariance, *errors = self._second(safe, self._signs)
+        second, covariance, mean_error, deviation_error, mass_error = self._second(
+            safe, self._signs
+        )
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = self._shift + second[:, 1 : 1 + n] / mass[:, None]
             return Moments(
-                np.log(mass) + tops, mean, covariance, mass**2 / found[:, 1], *errors,
-                at_edge[:, 0] / mass,
+                np.log(mass) + tops, mean, covariance, mass**2 / found[:, 1], mean_error,
+                deviation_error, mass_error, at_edge[:, 0] / mass,
             )  # fmt: skip
 
     def apart(self, signs: Any, tops: np.ndarray) -> np.ndarray:
