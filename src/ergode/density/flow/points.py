@@ -90,8 +90,8 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
     reach = float(np.sqrt(chdtri(size, cut))) / spacing
     if reach < 1.0:
         raise PlanError(
-            f"width is {spacing:.3g} standard deviations of the prior, which leaves one point of the "
-            f"lattice; expected less than {spacing * reach:.2g}"
+            f"width is {spacing:.3g} standard deviations of the prior, which leaves one point; "
+            f"expected less than {spacing * reach:.2g}"
         )
     ball = count_of(size, spacing, cut)
     if ball > POINTS_MOST:
