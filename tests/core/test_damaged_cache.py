@@ -32,17 +32,22 @@ def doubled(index, values):
     values[index] = 2 * values[index]
 
 
-ENDINGS = {"py", "nbi", "nbc", "open", "ptx", "npy"}
+ENDINGS = {"py", "pyc", "nbi", "nbc", "open", "ptx", "npy"}
 
 
 def started(text, folder):
     """A process of its own with this cache, at its end."""
     source = str(Path(ergode.__file__).parents[1])
     path = os.pathsep.join([source, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    own = {"PYTHONPATH": path, "ERGODE_CACHE_DIR": str(folder), "PYTHONDONTWRITEBYTECODE": ""}
     return subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=300,
-        env={**os.environ, "PYTHONPATH": path, "ERGODE_CACHE_DIR": str(folder)},
-    )  # fmt: skip
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, **own},
+    )
 
 
 def called(folder):

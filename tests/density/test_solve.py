@@ -73,7 +73,7 @@ def test_lists_are_crossed_with_grids():
     )
     assert np.array_equal(found["covariance"].isel(d=1, trajectory=1), alone["covariance"])
     assert float(found["log_evidence"][1, 1, 0]) == float(alone["log_evidence"][0])
-    with pytest.raises(PlanError, match=r"choose one, as by isel\(d=0\)"):
+    with pytest.raises(PlanError, match=r"choose one, as by isel\(d=0, trajectory=0\)"):
         views.cells_at(found)
     with pytest.raises(PlanError, match="were not kept"):
         views.cells_at(found.isel(d=0, trajectory=0))

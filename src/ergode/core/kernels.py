@@ -266,7 +266,11 @@ def _module(name: str, path: Path, entries: tuple[str, ...]) -> ModuleType:
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
-    specification.loader.exec_module(module)
+    try:
+        specification.loader.exec_module(module)
+    except (EOFError, ImportError, TypeError, ValueError):  # a crash cut what Python compiled
+        Path(importlib.util.cache_from_source(path)).unlink(missing_ok=True)
+        specification.loader.exec_module(module)
     for entry in entries:
         kernel_files.guard(getattr(module, entry))
     shared_functions.share(vars(module), entries)

@@ -51,7 +51,7 @@ def write_gbees(
     ... )
     >>> path = pathlib.Path(tempfile.mkdtemp(), "pdf_0.txt")
     >>> _ = ergode.write_gbees(ergode.density.cells_at(result), path)
-    >>> ergode.read_gbees(path).sizes["cell"] == int(result["cell_count"][0])
+    >>> ergode.read_gbees(path).sizes["cell"] == int(result["cells_stored"][0])
     True
     """
     if "mass" not in cells or "point" not in cells:

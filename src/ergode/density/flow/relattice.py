@@ -37,6 +37,7 @@ _BEYOND = 0.2
 _OUTSIDE = 1e-3  # share of the weight that a new frame may leave out
 _POINTS_OF_FRAME = 100_000  # of a lattice in a new frame that is enlarged for tails
 _COARSER = 2.0  # most that its spacing is enlarged
+_LEAST = 1e-300  # mass of a Gaussian beyond a lattice: no number is less
 _SHRUNK = 0.3  # volume, relative to the frame, below which a new frame is better than smaller cells
 
 _WIDER = 1.1  # than the posterior: tails that are too thin make weights that are too large
@@ -85,11 +86,11 @@ def next_start(
     # A filament leaves a lattice in any frame few points, and a frame cuts what is far from a mode.
     if is_new and not is_beyond:
         all_cells, wide_root = _normal(smeared[known]), _wider(root, start)
-        more = start.first_spacing if edge > start.edge_most else 0.0
+        more, size = start.first_spacing if edge > start.edge_most else 0.0, points.shape[1]
+        most = max(_POINTS_OF_FRAME, count_of(size, spacing, cut))
         cut = min(_cut(root, away, weight, cut, more), _cut(wide_root, away, all_cells, cut, more))
-        more = count_of(points.shape[1], spacing, cut) / _POINTS_OF_FRAME
-        spacing *= max(1.0, more ** (1.0 / points.shape[1]))
-        is_new = spacing <= _COARSER * start.first_spacing
+        spacing *= max(1.0, count_of(size, spacing, cut) / most) ** (1.0 / size)
+        is_new = cut > _LEAST and spacing <= _COARSER * start.first_spacing
     if is_new:
         found = in_frame(start.prior, mean, root, spacing, cut, start.log_scale)
         return replace(found, roots=start.roots, first_spacing=start.first_spacing)
