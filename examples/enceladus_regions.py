@@ -8,7 +8,6 @@ B. L. Hanson, T. A. Ely, T. R. Bewley, A. J. Rosengren, J. Guid. Control Dyn. 49
 """
 
 import sys
-import warnings
 
 import numpy as np
 from matplotlib import rc_context
@@ -43,13 +42,10 @@ measurements = [
     for k in (1, 2, 3)
 ]  # fmt: skip
 parts = np.array([[k, k + 0.5, k + 0.999] for k in range(4)]) * span
-with warnings.catch_warnings():
-    # From the second measurement on, both halves of the points differ by more than one per cent.
-    warnings.simplefilter("ignore", ergode.AccuracyWarning)
-    result = ergode.density.propagate(
-        field, prior, times=parts.ravel(), measurements=measurements, parameters=parameters,
-        scheme="flow",
-    )  # fmt: skip
+result = ergode.density.propagate(
+    field, prior, times=parts.ravel(), measurements=measurements, parameters=parameters,
+    scheme="flow",
+)  # fmt: skip
 for time in parts.ravel():
     deviation = np.sqrt(np.diag(result["covariance"].sel(time=time)))
     print(
