@@ -41,6 +41,8 @@ _LEAST = 1e-300  # mass of a Gaussian beyond a lattice: no number is less
 _SHRUNK = 0.3  # volume, relative to the frame, below which a new frame is better than smaller cells
 
 _WIDER = 1.1  # than the posterior: tails that are too thin make weights that are too large
+_SEEN = 8192  # points that tell the power and a parabola
+_CLOUD = 4.0  # deviations of points from which a posterior is beyond them
 _NEARLY = 0.1  # change of a Gaussian, relative to it, that is too small for new points
 _ENOUGH = 0.05  # effective number of points of a tempered density, relative to the ideal one
 
@@ -105,20 +107,40 @@ def _laid_again(
     """Equidistributed points by a Gaussian as wide as the posterior, or a little wider.
 
     The same ones if they were laid by such a Gaussian. What is not like a Gaussian is in their
-    weights (importance sampling).
+    weights (importance sampling). A posterior beyond the points is found by a parabola.
     """
-    power = _power(base, gain, _ENOUGH * start.ideal)
+    some = slice(None, None, max(1, len(points) // _SEEN))
+    power = _farthest(base[some], gain[some])
     weight = _normal(base + power * gain)
     mean = weight @ points
     away = points - mean
-    root = _WIDER * root_of((away * weight[:, None]).T @ away)
-    if power == 1.0 and len(start.frames) == 1:
+    root = root_of((away * weight[:, None]).T @ away)
+    if len(start.frames) == 1:
         before, by = start.frames[0]
-        shift, ratio = np.linalg.solve(by, mean - before), np.linalg.solve(by, root)
+        there = _beyond(start, points[some], (base + gain)[some]) if power < 1.0 else None
+        if there and np.linalg.norm(np.linalg.solve(by, there[0] - before)) > _CLOUD:
+            mean, root = there
+        shift, ratio = np.linalg.solve(by, mean - before), _WIDER * np.linalg.solve(by, root)
         change = ratio @ ratio.T - np.eye(len(mean))
-        if max(np.abs(shift).max(), np.abs(change).max()) < _NEARLY:
+        if power == 1.0 and max(np.abs(shift).max(), np.abs(change).max()) < _NEARLY:
             return start
-    return in_frame(start.prior, mean, root, start.spacing, cut, start.log_scale)
+    return in_frame(start.prior, mean, _WIDER * root, start.spacing, cut, start.log_scale)
+
+
+def _farthest(base: np.ndarray, gain: np.ndarray) -> float:
+    """The largest power up to one that leaves enough effective points, or else the most of them.
+
+    Points that were laid elsewhere than in the prior have few at a power of zero, too.
+    """
+    best, most = 0.0, 0.0
+    for power in 1.5 ** -np.arange(100.0):
+        weight = _normal(base + power * gain)
+        effective = 1.0 / float(weight @ weight)
+        if effective >= _ENOUGH * len(base):
+            return float(power)
+        if effective > most:
+            best, most = float(power), effective
+    return best
 
 
 def _normal(log_weights: np.ndarray) -> np.ndarray:
