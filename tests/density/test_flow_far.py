@@ -100,7 +100,7 @@ def three_of_seven(y, t, p):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
-    [[[0.3, -1.0, 0.5], [0.1, 0.4, -0.2]], [[15.0, -9.0, 2.0], [9.0, -5.0, 1.0]]],
+    [[[0.3, -1.0, 0.5], [0.1, 0.4, -0.2]], [[15.0, -9.0, 2.0], [-80.0, 50.0, 100.0]]],
     ids=["near", "far"],
 )
 def test_points_of_seven_variables_are_laid_again_where_measurements_leave_few(device, values):

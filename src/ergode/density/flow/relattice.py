@@ -65,7 +65,7 @@ def next_start(
     base, gain = start.log_weights[known], (log_weights - start.log_weights)[known]
     points = start.points[known]
     if not start.spacing:
-        return _laid_again(start, points, base, gain, cut)
+        return _laid_again(start, known, base, gain, cut)
     # A few points along each axis tell where the posterior lies.
     wanted = max(_ENOUGH * start.ideal, min(3.0 ** points.shape[1], 0.5 * start.ideal))
     power = _power(base, gain, wanted)
@@ -102,22 +102,24 @@ def next_start(
 
 
 def _laid_again(
-    start: Start, points: np.ndarray, base: np.ndarray, gain: np.ndarray, cut: float
+    start: Start, known: np.ndarray, base: np.ndarray, gain: np.ndarray, cut: float
 ) -> Start:
     """Equidistributed points by a Gaussian as wide as the posterior, or a little wider.
 
     The same ones if they were laid by such a Gaussian. What is not like a Gaussian is in their
     weights (importance sampling). A posterior beyond the points is found by a parabola.
     """
+    points = start.points[known]
     some = slice(None, None, max(1, len(points) // _SEEN))
     power = _farthest(base[some], gain[some])
     weight = _normal(base + power * gain)
     mean = weight @ points
     away = points - mean
     root = root_of((away * weight[:, None]).T @ away)
-    if len(start.frames) == 1:
+    if start.shape is not None:
         before, by = start.frames[0]
-        there = _beyond(start, points[some], (base + gain)[some]) if power < 1.0 else None
+        log_density = base + gain - start.shape.log_volume[known]
+        there = _beyond(start, points[some], log_density[some]) if power < 1.0 else None
         if there and np.linalg.norm(np.linalg.solve(by, there[0] - before)) > _CLOUD:
             mean, root = there
         shift, ratio = np.linalg.solve(by, mean - before), _WIDER * np.linalg.solve(by, root)
@@ -273,11 +275,12 @@ def _beyond(
     bend = np.zeros((size, size))
     bend[rows, columns] = -found[1 + size :]
     bend += bend.T
-    if np.linalg.eigvalsh(bend)[0] <= _FLATTEST:
+    values, vectors = np.linalg.eigh(bend)
+    if values[0] <= _FLATTEST:
         return None
     step = np.linalg.solve(bend, found[1 : 1 + size])
     step *= min(1.0, _STEP_MOST / max(float(np.linalg.norm(step)), 1e-300))
-    return centre + edges @ step, edges @ np.linalg.cholesky(np.linalg.inv(bend))
+    return centre + edges @ step, edges @ root_of((vectors / values) @ vectors.T)
 
 
 _FLATTEST = 0.01  # least curvature of a parabola, in units of the frame

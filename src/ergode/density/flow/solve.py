@@ -139,7 +139,12 @@ class FlowSolver:
 
     def _group(self, which: np.ndarray, starts: list[Start]) -> Group:
         asked = self.asked
-        scales = scales_of([asked.priors[one] for one in which])
+        away, deviation = scales_of([asked.priors[one] for one in which])
+        for row, start in zip(deviation, starts, strict=True):
+            if len(start.frames) == 1:  # errors of paths are small for a narrow posterior, too
+                least = np.linalg.svd(start.frames[0][1] / row[:, None], compute_uv=False)[-1]
+                row *= min(1.0, _NARROW * float(least))
+        scales = away, deviation
         carrier = Carrier(asked.field, starts, asked.values[which], scales, **self.options)
         self.work["points"] += len(which) * carrier.point_count
         self.work["lattices"] += len(which)
@@ -387,6 +392,7 @@ _IMPOSSIBLE = (
 )
 _TURNED_MOST = 0.4  # of a period between neighbours: they have no common direction
 _POINTS_AT_ONCE = 1 << 24
+_NARROW = 100.0  # times narrower points than the prior's have errors relative to their width
 _TIMES_AT_EDGE = 6
 POINTS_OF_REFINED = 300_000
 _FAINT = 1e-6  # points with at most this share of the weight are left out after a measurement
