@@ -210,6 +210,14 @@ def test_what_cannot_be_drawn_is_told(moving, particles):
     ):
         with pytest.raises(PlanError, match=message):
             draw(*given)
+    for options, message in (
+        ({"variables": []}, "variables is empty; expected some of x, y"),
+        ({"units": "km"}, "units is 'km'; expected a mapping"),
+        ({"units": {"q": "km"}}, "no unit 'q'"),
+        ({"time": [[0.0, 1.0]]}, "expected a number or a list of numbers"),
+    ):
+        with pytest.raises(PlanError, match=message):
+            corner(moving, **options)
     with pytest.raises(PlanError, match="no variable 'z'; it has x, y, vx, vy"):
         corner(moving, variables=["x", "z"])
     with pytest.raises(PlanError, match="three names"):

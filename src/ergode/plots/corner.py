@@ -13,6 +13,7 @@ from ergode.plots.layers import (
     PROBABILITIES,
     Layer,
     check_probabilities,
+    check_units,
     chosen_of,
     extent,
     layers_of,
@@ -92,6 +93,7 @@ def density_marginals(
 
     layers = layers_of(dataset, time, color)
     names = chosen_of(layers, variables, _MOST)
+    check_units(units, layers[0].names)
     count = len(names)
     if count > _MOST:
         raise PlanError(f"{count} variables are too many for one figure; choose up to {_MOST}")

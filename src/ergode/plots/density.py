@@ -14,6 +14,7 @@ from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet
 from ergode.plots.layers import (
     PROBABILITIES,
     check_probabilities,
+    check_units,
     chosen_of,
     layers_of,
     legend_of,
@@ -68,6 +69,7 @@ def density(
     """
     layers = layers_of(dataset, time, color)
     names = chosen_of(layers, variables, 2)
+    check_units(units, layers[0].names)
     if len(names) > 2:
         raise PlanError(f"variables is {variables!r}; expected one name or two")
     ax = quiet(new_axes() if ax is None else ax)

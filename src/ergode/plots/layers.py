@@ -47,7 +47,12 @@ def layers_of(
             f"expected a dataset, or a mapping from labels to datasets; found a "
             f"{type(results).__name__}"
         )
-    times = [time] if time is None or np.ndim(time) == 0 else list(np.asarray(time, float))
+    try:
+        times = [None] if time is None else np.atleast_1d(np.asarray(time, float)).tolist()
+    except (TypeError, ValueError):
+        times = [[]]
+    if any(isinstance(one, list) for one in times):
+        raise PlanError(f"time is {time!r}; expected a number or a list of numbers")
     if not times:
         raise PlanError("time is empty; expected one time or more")
     colours = _colours(len(times), color)
@@ -184,7 +189,17 @@ def _of_points(
 def chosen_of(layers: Sequence[Layer], variables: Iterable[str] | None, most: int) -> list[str]:
     """The variables to draw: those that are given, or the first of the densities."""
     known = layers[0].names
-    return names_in("variable", known[:most] if variables is None else variables, known)
+    found = names_in("variable", known[:most] if variables is None else variables, known)
+    if not found:
+        raise PlanError(f"variables is empty; expected some of {', '.join(known)}")
+    return found
+
+
+def check_units(units: Any, names: Sequence[str]) -> None:
+    """Refuse units that are no mapping from variables, or "time", to texts."""
+    if units is not None and not isinstance(units, Mapping):
+        raise PlanError(f"units is {units!r}; expected a mapping, such as {{'{names[0]}': 'km'}}")
+    names_in("unit", list(units or ()), [*names, "time"])
 
 
 def extent(layers: Sequence[Layer], name: str) -> tuple[float, float]:
