@@ -416,6 +416,24 @@ def test_a_span_that_cuts_the_approach_has_the_law_of_what_the_sphere_sweeps(way
     assert_probable(found, in_capsule(mean, spread, way, radii), 2e-3)
 
 
+def test_random_spans_of_straight_lines_have_the_law_of_what_the_sphere_sweeps():
+    """Half of them begin or end during the approach; in any units of length and time."""
+    rng = np.random.default_rng(11)
+    for _ in range(30):
+        length, duration = 10.0 ** rng.uniform(-3, 3, 2)
+        root = length * rng.normal(size=(2, 2))
+        spread = root @ root.T + 0.05 * length**2 * np.eye(2)
+        way = length * 10.0 ** rng.uniform(-1, 1) * rng.normal(size=2)
+        mean = 0.7 * root @ rng.normal(size=2) - rng.uniform(-0.2, 1.2) * way
+        radii = np.sort(length * 10.0 ** rng.uniform(-2, 0.3, 3))
+        found = ergode.density.propagate(
+            PLANE, ergode.Gaussian(mean, spread), times=[0, duration], device="cpu:1",
+            parameters=dict(zip("uv", way / duration, strict=True)), keep="none",
+            closest_approach=ergode.ClosestApproach(itself, radii),
+        )  # fmt: skip
+        assert_probable(found, in_capsule(mean, spread, way, radii), 0.01)
+
+
 def test_orbits_that_a_span_cuts_come_as_near_as_sampled_ones(crossing):
     for begin, end in ((0.0, 1.0), (0.97, 2.0), (1.01, 1.012)):
         asked = ergode.ClosestApproach(from_target, RADII, begin=begin, end=end)

@@ -96,7 +96,7 @@ class Record:
     times: np.ndarray
     keep: str
     values: dict[str, np.ndarray]
-    whole: Mapping[str, np.ndarray]  # values of all densities, of which these are a row
+    whole: Mapping[str, np.ndarray]  # the same of all densities, [density, ...]
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     done: int = 0
     steps: int = 0  # of the transport

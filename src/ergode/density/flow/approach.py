@@ -100,7 +100,7 @@ class _Kind(IntEnum):
     """How a path comes near."""
 
     PLACE = 0  # the nearest place counts, with all components
-    WITHIN = 1  # it passes far from both ends of the span
+    WITHIN = 1  # it passes within the span
     PASSING = 2  # it passes near an end of the span
     NEVER = 3  # it passes far beyond the span
 
@@ -154,12 +154,13 @@ def _passing(points: _Points, asked: ClosestApproach) -> tuple[_Points, bool]:
         outside = speed * np.maximum(begin - time, time - end)
     kind = np.where(outside < -near, _Kind.WITHIN, _Kind.PASSING)
     kind[outside > near] = _Kind.NEVER
-    kind[(outside > -near) & (turned > _TURNED)] = _Kind.PLACE
+    turns = (outside > -near) & (turned > _TURNED)
+    kind[turns] = np.where(side[turns] == 0, _Kind.WITHIN, _Kind.PLACE)
     found = points._replace(passed=passed, time=time, velocity=velocity, kind=kind, turned=turned)
     size, reach = _sizes(found)
     likely = points.log - 0.5 * np.maximum(size - largest, 0.0) ** 2 / np.maximum(reach, 1e-300)
     weight = np.exp(likely - likely.max())
-    unknown = np.bincount(side[kind == _Kind.PLACE] + 1, weight[kind == _Kind.PLACE], 3)
+    unknown = np.bincount(side[turns] + 1, weight[turns], 3)
     return found, bool((unknown > _BOTH * weight.sum()).sum() > 1)
 
 

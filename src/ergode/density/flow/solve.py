@@ -140,10 +140,11 @@ class FlowSolver:
     def _group(self, which: np.ndarray, starts: list[Start]) -> Group:
         asked = self.asked
         away, deviation = scales_of([asked.priors[one] for one in which])
-        for row, start in zip(deviation, starts, strict=True):
-            if len(start.frames) == 1:  # errors of paths are small for a narrow posterior, too
-                least = np.linalg.svd(start.frames[0][1] / row[:, None], compute_uv=False)[-1]
-                row *= min(1.0, _NARROW * float(least))
+        ones = [k for k, start in enumerate(starts) if len(start.frames) == 1]
+        if ones:  # errors of paths are small for a narrow posterior, too
+            edges = np.stack([starts[k].frames[0][1] for k in ones]) / deviation[ones][:, :, None]
+            least = np.linalg.svd(edges, compute_uv=False)[:, -1:]
+            deviation[ones] *= np.minimum(1.0, _NARROW * least)
         scales = away, deviation
         carrier = Carrier(asked.field, starts, asked.values[which], scales, **self.options)
         self.work["points"] += len(which) * carrier.point_count
