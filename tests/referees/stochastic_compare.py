@@ -256,6 +256,10 @@ def large(case, rng, found, replicates=3000):
             found, case, method, replicates=replicates, output="statistics",
             seed=int(rng.integers(2**63)),
         )  # fmt: skip
+        if result is None:
+            told = method != "langevin" and max(case.initial.values()) >= WHOLE
+            found.check(told, f"{method}: refused, with amounts that whole numbers hold")
+            continue
         complete = bool((result["count"] == replicates).all())
         if method != "langevin" and (means + SIGMAS * np.sqrt(variances)).max() >= WHOLE:
             said = not complete or means.max() < WHOLE

@@ -219,6 +219,22 @@ def elements(x):
     return TABLE[int(x)] + ROWS_OF_TWO[int(x)][int(x) - 1]
 
 
+def elements_of_large_numbers(x):
+    k = math.floor(x) % 3
+    return (
+        TABLE[int(x) % 3]
+        + 10 * TABLE[min(int(x), 2)]
+        + 100 * TABLE[abs(round(x)) // 10**19 % 3]
+        + k
+    )
+
+
+def test_large_numbers_are_brought_into_a_table_as_by_python():
+    points = [0.0, 2.5, 7.0, 1e10, 4e18, 1e19, 1e20, 3e33]
+    exact = [float(elements_of_large_numbers(x)) for x in points]
+    np.testing.assert_allclose(compiled(elements_of_large_numbers, points), exact, rtol=1e-14)
+
+
 def elements_of_an_argument(x):
     return pick((x, 2.0 * x), int(x))
 

@@ -161,6 +161,9 @@ class _MakeReal(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         if isinstance(node.op, BIT_OPERATORS):
             return self._of_bits(node)
+        shrinks = self.counting and isinstance(node.op, ast.Mod | ast.FloorDiv)
+        if shrinks and self._is_rounded(node.left):
+            return _call(INDEX, self._real(node))
         if self.counting or not isinstance(node.op, ast.Pow):
             return self.generic_visit(node)
         node.left = self.visit(node.left)
@@ -203,6 +206,8 @@ class _MakeReal(ast.NodeTransformer):
         if rounding and len(node.args) == 1 and not node.keywords:
             done = _call(rounding, self._real(node.args[0]))
             return _call(INDEX, done) if self.counting else done
+        if self.counting and self._is_rounded(node):
+            return _call(INDEX, self._real(node))
         keeps = isinstance(node.func, ast.Name) and node.func.id in KEEPING - self.local
         counts = self.counting and keeps
         passed = _integer_places(called) if self.indices else ()
@@ -328,6 +333,20 @@ class _MakeReal(ast.NodeTransformer):
 
     def _is(self, function: ast.expr, name: str) -> bool:
         return isinstance(function, ast.Name) and function.id == name and name not in self.local
+
+    def _is_rounded(self, node: ast.expr) -> bool:
+        """Whether a real number is rounded here, or bounded: it may be too large for an integer.
+
+        What follows from it, and is smaller, is worked out as a real number.
+        """
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            return self._is_rounded(node.operand)
+        if not isinstance(node, ast.Call) or node.keywords:
+            return False
+        if any(self._is(node.func, name) for name in ("abs", "min", "max")):
+            small = [one for one in node.args if not self._is_whole(one)]
+            return bool(small) and all(map(self._is_rounded, small))
+        return any(self._value(node.func) is one for one, _ in _ROUNDING) and len(node.args) == 1
 
     def _is_whole(self, node: ast.expr, variables: Collection[str] = ()) -> bool:
         """Whether an expression has only whole numbers: literals, outer values or `variables`."""
