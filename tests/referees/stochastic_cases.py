@@ -298,8 +298,8 @@ def nonlinear(rng: np.random.Generator) -> Case:
 
 
 def large(rng: np.random.Generator) -> Case:
-    """As `nonlinear`, with ten to ten thousand million molecules, in a transient."""
-    scale = float(np.rint(10 ** rng.uniform(1, 10)))
+    """As `nonlinear`, with ten to 1e14 molecules, in a transient."""
+    scale = float(np.rint(10 ** rng.uniform(1, 14)))
     case = nonlinear(rng)
     for reaction in case.reactions:
         if reaction.law == "rate":

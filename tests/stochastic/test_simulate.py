@@ -196,11 +196,29 @@ def test_runaway_and_overflow_are_statuses_of_one_realization(method):
     growing = ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate_constant=1.0)])
     options = {"times": [0, 2], "replicates": 200, "method": method}
     free = run(growing, **options)
-    bounded = run(growing, **options, initial={"X": 2**31 - 2})
+    bounded = run(growing, **options, initial={"X": 2**53 - 2})
     good = harmed(bounded, free, Status.OVERFLOW)
-    np.testing.assert_array_equal(bounded["amount"][good] - (2**31 - 2), free["amount"][good])
-    summary = run(growing, **options, initial={"X": 2**31 - 2}, output="statistics")
+    np.testing.assert_array_equal(bounded["amount"][good] - (2**53 - 2), free["amount"][good])
+    with pytest.warns(ergode.FailureWarning, match="squares of amounts below 2\\^31"):
+        summary = run(growing, **options, initial={"X": 2**31 - 2}, output="statistics")
     assert summary["count"].values[1] == good.sum()
+
+
+@pytest.mark.parametrize("method", [*methods.EXACT, "tau-leap"])
+def test_amounts_may_be_as_large_as_whole_numbers_are_exact(method):
+    """Each of 1e15 molecules is rarely lost: exact methods count the last of them."""
+    network = ReactionNetwork(
+        {"X": 10**15, "Y": 0},
+        [Reaction("X -> Y", rate_constant=1e-13), Reaction("Y -> 0", rate_constant=0.5)],
+    )
+    options = {"times": [0, 1], "method": method, "replicates": 400}
+    lost = 10**15 - run(network, **options)["amount"].values[:, 1, 0]
+    assert lost.dtype.kind == "i"
+    assert abs(lost.mean() - 100) < 5 * np.sqrt(100 / 400)
+    assert abs(lost.var(ddof=1) / 100 - 1) < 5 * np.sqrt(2 / 400)
+    found = run(network, **options, output="statistics")
+    assert abs(found["mean"].values[1, 0] - (1e15 - lost.mean())) <= 0.25
+    assert abs(found["variance"].values[1, 0] / lost.var(ddof=1) - 1) < 1e-9
 
 
 def test_a_rate_that_follows_time_and_falls_below_zero_is_a_status():

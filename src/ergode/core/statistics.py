@@ -197,12 +197,15 @@ class Moments:
             part = values[start : start + GROUP]
             there = np.arange(part.shape[1]) < reached[start : start + GROUP, None]
             n = there.sum(axis=0)[:, None]
-            part = np.where(there[:, :, None], part, 0.0)
+            # From one of them on: a sum of large numbers is rounded.
+            base = part[there.argmax(axis=0), np.arange(part.shape[1])]
+            base = np.where(n > 0, base, 0.0)
+            part = np.where(there[:, :, None], part - base, 0.0)
             mean = part.sum(axis=0) / np.maximum(n, 1)
             squares = (np.where(there[:, :, None], part - mean, 0.0) ** 2).sum(axis=0)
             before = self.count[point][:, None]
             together = np.maximum(before + n, 1)
-            difference = mean - self._mean[point]
+            difference = base - self._mean[point] + mean
             self._mean[point] += difference * (n / together)
             self._squares[point] += squares + difference**2 * (before * n / together)
             self.count[point] += n[:, 0]

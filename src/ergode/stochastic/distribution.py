@@ -248,7 +248,7 @@ def _start(network: ReactionNetwork, rates: Rates, given: Mapping[str, Any]) -> 
         amount = value.evaluate(rates.parameters) if isinstance(value, Expression) else value
         is_amount = member.quantity == "amount" or member.compartment is None
         start[:, i] = amount * (1.0 if is_amount else rates.parameters[str(member.compartment)])
-    check_amounts(start, [member.name for member in network.species])
+    check_amounts(start, [member.name for member in network.species], 31)
     return start[0].astype(np.int64)
 
 

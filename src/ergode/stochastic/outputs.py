@@ -215,6 +215,7 @@ class Statistics(Collector):
 
     def __init__(self, *arguments: Any, whole: bool = True, **options: Any) -> None:
         super().__init__(*arguments, whole=whole)
+        whole = whole and not self.tables.begins_with_many
         shape = (self.layout.count, self.grid.size)
         check_room(
             64 * shape[0] * shape[1] * (self.tables.species_count + len(self.names)),
@@ -262,6 +263,14 @@ class Statistics(Collector):
 
 class Sums(Statistics):
     """Exact sums over realizations. `merge` makes the statistics of a divided call from them."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if self._broken is not None:
+            raise PlanError(
+                "output='statistics' of amounts from 2^31 on cannot be divided; executor, store, "
+                "chunk and several devices need output='trajectories'"
+            )
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         shape = (*self.layout.shape, self.grid.size)

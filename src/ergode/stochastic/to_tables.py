@@ -498,18 +498,18 @@ def initial_amount(member: Species, value: Any, known: Mapping[str, Any]) -> Any
     return value
 
 
-def check_amounts(start: np.ndarray, names: Sequence[str]) -> None:
+def check_amounts(start: np.ndarray, names: Sequence[str], bits: int = 53) -> None:
     """Refuse initial amounts [point, species] that are not whole; make the others exactly whole.
 
     Raises a ModelError if an amount is negative, too large, or not whole; the message names the
     species.
     """
     near = np.rint(start)
-    bad = ~((start >= 0) & (start < 2**31) & (np.abs(start - near) <= 1e-9 * near))
+    bad = ~((start >= 0) & (start < 2**bits) & (np.abs(start - near) <= 1e-9 * near))
     if bad.any():
         point, i = (int(k[0]) for k in np.nonzero(bad))
         raise ModelError(
             f"the initial amount of '{names[i]}' is {start[point, i]:g} molecules; expected a whole"
-            " number from 0 to 2^31 - 1 (ergode.in_molecules converts a model in other units)"
+            f" number from 0 to 2^{bits} - 1 (ergode.in_molecules converts a model in other units)"
         )
     start[:] = near

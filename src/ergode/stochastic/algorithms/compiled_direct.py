@@ -35,6 +35,7 @@ from ergode.stochastic.kernel.outcomes import (
     NOT_FINITE,
     OVERFLOW,
     TOO_MANY,
+    WHOLE_LIMIT,
 )
 from ergode.stochastic.laws import Formula, Naming, law_of
 from ergode.stochastic.tables import Tables
@@ -224,8 +225,9 @@ def parameter(k):
 @noinline_cpu
 def _write(k, lane, row, point, slot, rows, out):
     """Report the state of one lane at time `k`; false if a count is too large."""
+    most = COUNT_LIMIT if out.counts.shape[2] > 0 else WHOLE_LIMIT
     for i in range(SPECIES):
-        if not abs(rows[before(i) + lane]) < COUNT_LIMIT:
+        if not abs(rows[before(i) + lane]) < most:
             return False
     if out.amounts.shape[0] > 0:
         for i in range(SPECIES):
@@ -395,9 +397,10 @@ def parameters_of(rates, point):
 def _write_cuda(k, row, cell, x, shared, out):
     """Write a state at time `k` of the grid; false if a count is too large."""
     times = out.grid.size
+    most = COUNT_LIMIT if SHARED or out.counts.shape[2] > 0 else WHOLE_LIMIT
     fits = True
     for i in unroll(range(SPECIES)):
-        fits = fits and abs(x[i]) < COUNT_LIMIT
+        fits = fits and abs(x[i]) < most
     if not fits:
         return False
     if out.amounts.shape[0] > 0:

@@ -31,11 +31,11 @@ from ergode.core.math.random import (
 )
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
 from ergode.stochastic.kernel.outcomes import (
-    COUNT_LIMIT,
     FAILED_NEGATIVE,
     FAILED_NOT_FINITE,
     FAILED_TO_END,
     INFINITY,
+    WHOLE_LIMIT,
 )
 
 EVENT_LIMIT = 10000
@@ -265,7 +265,7 @@ def _execute(q, w, t, point, plan, net, interruptions, work, waiting):
             if not abs(value) < INFINITY:
                 return FAILED_NOT_FINITE
             mode = (interruptions.flags[e] >> 3) & 7
-            if abs(value) < COUNT_LIMIT and mode != 4:
+            if abs(value) < WHOLE_LIMIT and mode != 4:
                 value = _rounded(value, mode, entry, w, waiting)
             if value < 0.0:
                 return FAILED_NEGATIVE

@@ -14,7 +14,8 @@ OVERFLOW = np.uint8(Status.OVERFLOW)
 NEGATIVE = np.uint8(Status.NEGATIVE_RATE)
 
 INFINITY = float("inf")
-# Counts are below this.
+# Amounts are below this, so that they are whole; those whose squares are added, below that.
+WHOLE_LIMIT = 9007199254740992.0
 COUNT_LIMIT = 2147483648.0
 
 # In place of a reaction number, or of whether an event was executed.

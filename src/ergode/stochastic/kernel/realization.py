@@ -47,6 +47,7 @@ from ergode.stochastic.kernel.outcomes import (
     NO_REACTION,
     OVERFLOW,
     TOO_MANY,
+    WHOLE_LIMIT,
     outcome_of,
 )
 from ergode.stochastic.tables import ONE_LESS
@@ -243,11 +244,12 @@ def change(j, w, net, work):
 @noinline_cpu
 def write(k, w, row, point, slot, work, out):
     """Write the state at time `k` of the grid; false if a count is too large."""
+    most = COUNT_LIMIT if out.counts.shape[2] > 0 else WHOLE_LIMIT
     fits = True
     for i in range(out.sums.shape[3]):
         x = work.x[w, i]
         if not (LEAPS or FLOWS) or out.real[i] == 0:
-            fits = fits and abs(x) < COUNT_LIMIT
+            fits = fits and abs(x) < most
     if not fits:
         return False
     if out.amounts.shape[0] > 0:

@@ -11,11 +11,13 @@ from ergode.core import devices
 from ergode.core.errors import ModelError
 from ergode.core.status import Status, has_failed
 from ergode.models.expressions import TIME, Expression
+from ergode.stochastic.kernel.outcomes import COUNT_LIMIT, WHOLE_LIMIT
 from ergode.stochastic.laws import Formula, law_of
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.tables import Tables
 
 _SHOWN_MOST = 8
+_ADDED = " (statistics add squares of amounts below 2^31; output='trajectories' has none)"
 
 
 def first(
@@ -32,7 +34,11 @@ def first(
     number = int(failed[0])
     runner = runner_on(device=devices.resolve("cpu:1"))
     try:
-        found = runner.run(number, 1, Wanted(states=True), lambda _: None)
+        for statistics in (False, True):  # these end some that amounts do not
+            wanted = Wanted(states=True, statistics=statistics)
+            found = runner.run(number, 1, wanted, lambda _: None)
+            if found["status"][0] == status[number]:
+                break
     except KeyboardInterrupt:
         return ""
     if found["status"][0] != status[number]:
@@ -57,9 +63,9 @@ def _reasons(
     """Amounts and propensities that are not valid."""
     network = tables.network
     found = [
-        f"there were {x:g} of '{member.name}'"
+        f"there were {x:g} of '{member.name}'{_ADDED if COUNT_LIMIT <= x < WHOLE_LIMIT else ''}"
         for member, x, real in zip(network.species, state, are_real, strict=True)
-        if not (0 <= x < 2**31 or (real and abs(x) < np.inf))
+        if not (0 <= x < COUNT_LIMIT or (real and abs(x) < np.inf))
     ]
     naming = tables.naming
     # Values of parameters that events change are not known here.

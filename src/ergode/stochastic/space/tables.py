@@ -12,7 +12,7 @@ from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
 from ergode.stochastic.space.kernel import FACES, Space
 from ergode.stochastic.space.tree import CHILDREN
 from ergode.stochastic.tables import Tables, constant
-from ergode.stochastic.to_tables import build
+from ergode.stochastic.to_tables import build, check_amounts
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,10 @@ def build_space(
     rows = {name: np.repeat(row, count) for name, row in values.items()}
     rows |= {name: np.tile(row, points) for name, row in by_zone.items()}
     network = build(model.voxel, rows, {}, points * count, rounding=rounding)
+    check_amounts(
+        network.net.initial[:, : network.species_count].copy(),
+        [member.name for member in network.network.species], 31,
+    )  # fmt: skip
     if network.smooth:
         raise PlanError(f"a simulation in space cannot meet a condition exactly: {network.smooth}")
     if network.time_dependent:

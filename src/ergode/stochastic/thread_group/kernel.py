@@ -48,6 +48,7 @@ from ergode.stochastic.kernel.outcomes import (
     NOT_FINITE,
     OVERFLOW,
     TOO_MANY,
+    WHOLE_LIMIT,
     outcome_of,
 )
 from ergode.stochastic.thread_group.ops import SCRATCH, STRIDE, ThreadGroup, search
@@ -145,9 +146,10 @@ def pick(who, target, threads, state):
 def report(row, cell, cursor, threads, work, state, out):
     """Write the state at time `cursor` of the grid; false if a count is too large."""
     species = out.sums.shape[3]
+    most = COUNT_LIMIT if out.counts.shape[2] > 0 else WHOLE_LIMIT
     wrong = False
     for i in no_unroll(share(threads, 0, species)):
-        wrong = wrong or not abs(thread_group_count(i, threads, work, state)) < COUNT_LIMIT
+        wrong = wrong or not abs(thread_group_count(i, threads, work, state)) < most
     if any_of(threads, wrong):
         return False
     if out.counts.shape[2] > 0 and threads.rank == 0:
