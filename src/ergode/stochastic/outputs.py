@@ -20,6 +20,7 @@ from ergode.core.statistics import Moments, SumsByPoint
 from ergode.core.status import Status
 from ergode.models.expressions import TIME, Expression
 from ergode.models.sweep import Layout
+from ergode.stochastic.kernel.outcomes import COUNT_LIMIT
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.tables import Tables
 
@@ -215,7 +216,8 @@ class Statistics(Collector):
 
     def __init__(self, *arguments: Any, whole: bool = True, **options: Any) -> None:
         super().__init__(*arguments, whole=whole)
-        whole = whole and not self.tables.begins_with_many
+        most = self.tables.net.initial[:, : self.tables.species_count].max(initial=0.0)
+        whole = bool(whole and most < COUNT_LIMIT)  # squares of larger ones are no integers
         shape = (self.layout.count, self.grid.size)
         check_room(
             64 * shape[0] * shape[1] * (self.tables.species_count + len(self.names)),

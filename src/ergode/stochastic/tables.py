@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.stochastic.kernel.outcomes import COUNT_LIMIT
 from ergode.stochastic.laws import Naming
 
 Made = TypeVar("Made")
@@ -116,11 +115,6 @@ class Tables:
     def is_hybrid(self) -> bool:
         """Whether a variable changes between firings."""
         return self.flow.variables.size > 0
-
-    @cached_property
-    def begins_with_many(self) -> bool:
-        """Whether squares of initial amounts are too large to be added as integers."""
-        return bool((self.net.initial[:, : self.species_count] >= COUNT_LIMIT).any())
 
     @cached_property
     def values(self) -> tuple[str, ...]:
