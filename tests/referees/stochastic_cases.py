@@ -18,13 +18,14 @@ NAMES = "ABCD"
 
 @dataclass
 class ReactionCase:
-    """One reaction: both sides, the kind of its law, its number or formula, its delay."""
+    """One reaction: both sides, the kind of its law, its number or formula, its mean delay."""
 
     left: dict[str, int]
     right: dict[str, int]
     law: str  # "deterministic", "stochastic" or "rate"
     value: float | str
     delay: float = 0.0
+    spread: float = 0.0  # standard deviation of the delay, by its mean; it has a gamma law
 
 
 @dataclass
@@ -75,6 +76,9 @@ def network_of(case: Case, tables: bool) -> ergode.ReactionNetwork:
         options: dict[str, Any] = {words.get(reaction.law, "rate"): reaction.value}
         if reaction.delay:
             options["delay"] = reaction.delay
+        if reaction.spread:
+            sd = reaction.spread * reaction.delay
+            options["delay"] = ergode.Gamma(mean=reaction.delay, sd=sd)
         reactions.append(ergode.Reaction(reaction.left, reaction.right, **options))
     events = [
         ergode.Event(
@@ -214,7 +218,8 @@ def history(rng: np.random.Generator) -> Case:
     if rng.random() < 0.6:
         a, b = rng.choice(names), rng.choice(names)
         delay = _instant(rng) / 2
-        case.reactions[-1] = ReactionCase({a: 1}, {b: 1}, "stochastic", 0.7, delay)
+        spread = float(rng.choice([0.0, 0.3, 1.0]))
+        case.reactions[-1] = ReactionCase({a: 1}, {b: 1}, "stochastic", 0.7, delay, spread)
     case.initial["Z"] = 0  # changed by events alone: its rows must agree one by one
     case.initial["Y"] = 3
     first, gap = _instant(rng), float(rng.choice([0.1, 0.2, 0.3, 0.5]))

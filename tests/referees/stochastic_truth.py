@@ -202,6 +202,7 @@ class Interpreter:
 
     def run(self, rng):
         """Amounts at every time [time, species]; NaN from where it failed."""
+        self.rng = rng
         case = self.case
         self.begin()
         t, side = case.times[0], 0
@@ -249,7 +250,10 @@ class Interpreter:
             if reaction.delay or min(net.values()) < 0:
                 return False
         if reaction.delay:
-            self.late.append((t + reaction.delay, reaction.right))
+            delay = reaction.delay
+            if reaction.spread:
+                delay *= self.rng.gamma(reaction.spread**-2) * reaction.spread**2
+            self.late.append((t + delay, reaction.right))
         else:
             self._add(reaction.right)
         self._happen(t, 0)

@@ -7,6 +7,7 @@ from importlib import import_module
 
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
+from ergode.runfile.models import holding_time
 from ergode.runfile.tables import Table
 
 _READERS = {
@@ -66,8 +67,10 @@ def _from_reactions(table: Table) -> ReactionNetwork:
     reactions = []
     for entry in table.tables("reactions"):
         rates = ("rate_constant", "stochastic_rate_constant", "rate", "name")
-        entry.only(["reaction", *rates])
-        given = {key: entry.values[key] for key in rates if key in entry}
+        entry.only(["reaction", *rates, "delay", "consuming"])
+        given = {key: entry.values[key] for key in (*rates, "delay", "consuming") if key in entry}
+        if isinstance(given.get("delay"), dict):
+            given["delay"] = holding_time(entry, "delay")
         with entry.explaining():
             reactions.append(Reaction(entry.text("reaction"), **given))
     with table.explaining():

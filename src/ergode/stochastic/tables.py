@@ -45,6 +45,10 @@ class Interruptions(NamedTuple):
     """Arrays of events, breaks, delays and stopping conditions for kernels; rows as in `Net`."""
 
     delays: Any  # [reaction] program
+    random_delays: Any  # [reaction, 3] of a holding time: kind, two parameters; its kind, or -1
+    delay_starts: Any  # [reaction + 1] of rows of the tables of holding times
+    delay_times: Any  # [row]
+    delay_cdf: Any  # [row]
     delayed_starts: Any  # [reaction + 1]
     delayed_variables: Any  # [entry] variable that changes after the delay
     delayed_changes: Any  # [entry]
@@ -146,6 +150,12 @@ class Tables:
             or interruptions.stop.size > 0
             or self.has_delays
         )
+
+    @property
+    def delay_kinds(self) -> frozenset[int]:
+        """Kinds of holding times that are delays of reactions."""
+        kinds = self.interruptions.random_delays[:, 0]
+        return frozenset(int(kind) for kind in kinds[kinds >= 0])
 
     @cached_property
     def is_plain(self) -> bool:

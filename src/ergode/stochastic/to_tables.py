@@ -11,6 +11,7 @@ import numpy as np
 from ergode.core.compiler.programs import Operation, Step, depth_of, programs_arrays
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression
+from ergode.models.holding_times.base import HoldingTime, HoldingTimeCode
 from ergode.models.reactions.events import Event
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Law
@@ -272,12 +273,14 @@ def _gather_laws(
     net = network.stoichiometry.tocsc()
     delayed: dict[int, Any] = {}
     delays = np.full(count, NO_PROGRAM, np.int32)
+    drawn = {k: one.code() for k, one in table.delays.items() if isinstance(one, HoldingTime)}
     if table.delays:
         net = net.tolil()
         held = network.held
         for k, delay in table.delays.items():
-            _check_delay(delay, naming, known, f"reaction '{table.name_of(k)}'")
-            delays[k] = programs.add(delay, None)
+            if k not in drawn:
+                _check_delay(delay, naming, known, f"reaction '{table.name_of(k)}'")
+            delays[k] = programs.add(0.0 if k in drawn else delay, None)
             taken, given = np.zeros(held.size), np.zeros(held.size)
             for side, row in (("reactant", taken), ("product", given)):
                 part = slice(*getattr(table, f"{side}_starts")[k : k + 2])
@@ -286,8 +289,8 @@ def _gather_laws(
                     getattr(table, f"{side}_counts")[part],
                 )  # fmt: skip
             taken[held], given[held] = 0.0, 0.0
-            net[:, k] = -taken.reshape(-1, 1)
-            delayed[k] = given
+            net[:, k] = 0.0 if k in table.late else -taken.reshape(-1, 1)
+            delayed[k] = given - taken if k in table.late else given
         net = net.tocsc()
     net.eliminate_zeros()
     net.sort_indices()
@@ -301,9 +304,28 @@ def _gather_laws(
         "changed": net.indices.astype(np.int32),
         "changes": net.data.astype(np.float64),
         "delays": delays,
+        **_random_delays(count, drawn),
         **_dependences(naming, programs, programs_of, starts, members),
         **_delayed_arrays(count, delayed),
     }
+
+
+def _random_delays(count: int, drawn: Mapping[int, HoldingTimeCode]) -> dict[str, np.ndarray]:
+    """Holding times of reactions, by index."""
+    laws, lengths = np.zeros((count, 3)), np.zeros(count, np.int64)
+    laws[:, 0] = -1.0
+    times, cdf = [np.zeros(0)], [np.zeros(0)]
+    for k in sorted(drawn):
+        code = drawn[k]
+        laws[k] = code.kind, code.a, code.b
+        if code.times is not None and code.cdf is not None:
+            lengths[k] = code.times.size
+            times.append(code.times)
+            cdf.append(code.cdf)
+    return {
+        "random_delays": laws, "delay_starts": starts_of(lengths),
+        "delay_times": np.concatenate(times), "delay_cdf": np.concatenate(cdf),
+    }  # fmt: skip
 
 
 def _delayed_arrays(count: int, delayed: Mapping[int, Any]) -> dict[str, np.ndarray]:

@@ -43,6 +43,7 @@ LEAP_CAUSE = np.uint32(31)
 TESTING = np.uint32(32)
 DOSES = np.uint32(33)
 EVENT_ORDER = np.uint32(34)
+DELAY = np.uint32(35)
 WIENER = np.uint32(40)
 PARTICLE = np.uint32(41)
 

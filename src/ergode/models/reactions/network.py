@@ -221,7 +221,7 @@ class ReactionNetwork:
                 law, usable = law.formula, self._known | CONDITIONS
             self._check_uses(law, usable, f"rate of reaction '{table.name_of(k)}'")
         for k, delay in table.delays.items():
-            self._check_uses(delay, fixed, f"delay of reaction '{table.name_of(k)}'")
+            self._check_uses(delay, self._known, f"delay of reaction '{table.name_of(k)}'")
         for k, event in enumerate(self.events):
             self._check_event(event, k)
         _ = self.parameter_order, self.rule_order
@@ -462,6 +462,8 @@ class ReactionNetwork:
             sorted(self.rules.items()), self.events, sorted(table.formulas.items()),
             sorted(table.delays.items()),
         )  # fmt: skip
+        if table.late:
+            parts = (*parts, sorted(table.late))
         if self.is_continuous.any() or self.rate_rules:
             parts = (*parts, sorted(self.rate_rules.items()), sorted(self.continuous))
         digest = hashlib.sha256(repr(parts).encode())

@@ -11,9 +11,10 @@ from typing import Any, overload
 
 import numpy as np
 
-from ergode.core.arguments import check_distinct, check_text, did_you_mean, sequence
+from ergode.core.arguments import check_distinct, check_switch, check_text, did_you_mean, sequence
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression, number_or_expression
+from ergode.models.holding_times.base import HoldingTime
 from ergode.models.reactions.rates import RateCoefficient
 
 _PLUS = re.compile(r"(?<=\s)\+(?=\s)|(?<=\w)\+(?=\w)")
@@ -62,13 +63,24 @@ class Reaction:
         The whole rate [amount / time], a formula of species, parameters, compartments and
         ``time``: Michaelis-Menten, Hill, ...
     name : str, optional
-    delay : float or str, optional
-        Time from the firing, when reactants are consumed, to when products appear.
+    delay : float, str or HoldingTime, optional
+        Time from the firing, when reactants are consumed, to when products appear. A formula is
+        evaluated at the firing, without what it has consumed; a negative value counts as zero. A
+        holding time, such as ``ergode.Gamma(mean=10, sd=2)``, is drawn for each firing.
+    consuming : bool
+        Whether the firing consumes the reactants. If not, they are consumed when products appear,
+        as by the non-consuming delayed reactions of [Cai2007]_; until then they react on.
 
     Raises
     ------
     ModelError
-        Not exactly one of the three rates is given, or an argument cannot be read.
+        Not exactly one of the three rates is given, an argument cannot be read, or `consuming` is
+        False without a delay.
+
+    References
+    ----------
+    .. [Cai2007] X. Cai, "Exact stochastic simulation of coupled chemical reactions with delays",
+       J. Chem. Phys. 126, 124108 (2007).
 
     Examples
     --------
@@ -84,7 +96,8 @@ class Reaction:
     law: Law
     value: float | Expression | RateCoefficient
     name: str | None
-    delay: float | Expression | None
+    delay: float | Expression | HoldingTime | None
+    consuming: bool
 
     def __init__(
         self,
@@ -95,7 +108,8 @@ class Reaction:
         stochastic_rate_constant: float | str | Expression | None = None,
         rate: float | str | Expression | None = None,
         name: str | None = None,
-        delay: float | str | Expression | None = None,
+        delay: float | str | Expression | HoldingTime | None = None,
+        consuming: bool = True,
     ) -> None:
         what = f"reaction '{name if name is not None else reactants}'"
         if name is not None:
@@ -131,11 +145,14 @@ class Reaction:
             # Deterministic reactions may have negative rates; simulations refuse others.
             if not isinstance(value, Expression) and value < 0 and word != "rate":
                 raise ModelError(f"{word} of {what} is {value:g}; expected 0 or more")
-        if delay is not None:
+        check_switch(what, "consuming", consuming)
+        if delay is None and not consuming:
+            raise ModelError(f"{what} has consuming=False and no delay; give a delay")
+        if delay is not None and not isinstance(delay, HoldingTime):
             delay = number_or_expression(delay, f"delay of {what}")
             if not isinstance(delay, Expression) and delay < 0:
                 raise ModelError(f"delay of {what} is {delay:g}; expected 0 or more")
-        fields = (left, right, _ARGUMENTS[word], value, name, delay)
+        fields = (left, right, _ARGUMENTS[word], value, name, delay, bool(consuming))
         for attribute, item in zip(self.__dataclass_fields__, fields, strict=True):
             object.__setattr__(self, attribute, item)
 
@@ -247,10 +264,12 @@ class ReactionTable(Sequence[Reaction]):
         Rate or rate constant of each reaction; NaN if it is a formula.
     formulas : mapping of int to Expression or RateCoefficient
         Formulas, by index of the reaction.
-    delays : mapping of int to float or Expression
+    delays : mapping of int to float, Expression or HoldingTime
         Delays of products, by index of the reaction.
     names : sequence of str, or None
         Names of all reactions; None numbers them R1, R2, ...
+    late : set of int
+        Reactions whose reactants are consumed after the delay.
     """
 
     species: tuple[str, ...]
@@ -263,8 +282,9 @@ class ReactionTable(Sequence[Reaction]):
     laws: np.ndarray
     values: np.ndarray
     formulas: Mapping[int, Expression | RateCoefficient] = field(default_factory=dict)
-    delays: Mapping[int, float | Expression] = field(default_factory=dict)
+    delays: Mapping[int, float | Expression | HoldingTime] = field(default_factory=dict)
     names: Sequence[str] | None = None
+    late: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         count = len(self.laws)
@@ -306,7 +326,7 @@ class ReactionTable(Sequence[Reaction]):
         sides: list[tuple[list[int], list[int], list[float]]] = [([0], [], []), ([0], [], [])]
         values = np.full(len(reactions), np.nan)
         formulas: dict[int, Expression | RateCoefficient] = {}
-        delays: dict[int, float | Expression] = {}
+        delays: dict[int, float | Expression | HoldingTime] = {}
         names: list[str] = []
         for k, reaction in enumerate(reactions):
             if not isinstance(reaction, Reaction):
@@ -341,6 +361,7 @@ class ReactionTable(Sequence[Reaction]):
             tuple(species),
             np.array(a), np.array(b), np.array(c), np.array(d), np.array(e), np.array(f),
             laws, values, formulas, delays, tuple(names),
+            frozenset(k for k, reaction in enumerate(reactions) if not reaction.consuming),
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -359,7 +380,8 @@ class ReactionTable(Sequence[Reaction]):
         options: dict[str, Any] = {word: float(self.values[k]) if value is None else value}
         return Reaction(
             self._side("reactant", k), self._side("product", k),
-            name=self.name_of(k), delay=self.delays.get(k), **options,
+            name=self.name_of(k), delay=self.delays.get(k), consuming=k not in self.late,
+            **options,
         )  # fmt: skip
 
     def __iter__(self) -> Iterator[Reaction]:

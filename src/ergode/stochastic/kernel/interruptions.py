@@ -14,13 +14,15 @@ Events follow SBML Level 3 Version 1 Core, section 4.12.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, noinline_cpu, real
+from ergode.core.compiler.language import fma, noinline_cpu, option, real
 from ergode.core.math.elementary import NOT_A_NUMBER
 from ergode.core.math.random import (
+    DELAY,
     EVENT_DRAW,
     EVENT_ORDER,
     EVENT_ROUNDING,
@@ -29,6 +31,7 @@ from ergode.core.math.random import (
     poisson,
     uniform,
 )
+from ergode.models.holding_times.kernels import draw, flags
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
 from ergode.stochastic.kernel.outcomes import (
     FAILED_NEGATIVE,
@@ -103,6 +106,32 @@ def pop_delayed(w, waiting):
     waiting.delayed_times[w, hole] = time
     waiting.delayed_reactions[w, hole] = last
     return j
+
+
+DRAWS_DELAYS = option(False)  # whether delays may be holding times
+
+
+def drawing(kinds: Iterable[int]) -> dict[Any, bool]:
+    """Bindings of a kernel whose delays are of these kinds of holding times."""
+    kinds = set(kinds)
+    return {DRAWS_DELAYS: bool(kinds), **(flags(kinds) if kinds else {})}
+
+
+def delay_of(j, w, t, point, net, interruptions, work, waiting):
+    """Time until the products of a reaction that has fired appear; may be not a number."""
+    if DRAWS_DELAYS and interruptions.random_delays[j, 0] >= 0.0:
+        row = row_of(w)
+        number = _next_number(row, waiting)
+        return draw(
+            int(interruptions.random_delays[j, 0]), interruptions.random_delays[j, 1],
+            interruptions.random_delays[j, 2], interruptions.delay_times, interruptions.delay_cdf,
+            interruptions.delay_starts[j], interruptions.delay_starts[j + 1],
+            waiting.keys[row, 0], waiting.keys[row, 1],
+            np.uint64(j) | (np.uint64(number >> np.uint64(24)) << np.uint64(32)), DELAY,
+            np.uint32(number & np.uint64(0xFFFFFF)),
+        )  # fmt: skip
+    delay = evaluate(interruptions.delays[j], w, t, point, net, work)
+    return real(0.0) if delay < 0.0 else delay
 
 
 # ---- events

@@ -31,6 +31,7 @@ from ergode.stochastic.kernel.bytecode import evaluate, row_of
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import (
     arm,
+    delay_of,
     interrupt,
     is_over,
     moment_of,
@@ -45,6 +46,7 @@ from ergode.stochastic.kernel.outcomes import (
     INFINITY,
     NEGATIVE,
     NO_REACTION,
+    NOT_FINITE,
     OVERFLOW,
     TOO_MANY,
     WHOLE_LIMIT,
@@ -347,8 +349,10 @@ def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, wai
     """Handle a firing; returns the outcome, the next break, its side, and whether to stop."""
     w = one.worker
     if not LEAPS and _is_firing(j, net) and interruptions.delays[j] >= 0:
-        delay = evaluate(interruptions.delays[j], w, t, one.point, net, work)
-        if not push_delayed(t + max(delay, real(0.0)), j, w, waiting):
+        delay = delay_of(j, w, t, one.point, net, interruptions, work, waiting)
+        if delay != delay:
+            return NOT_FINITE, soonest, side, False
+        if not push_delayed(t + delay, j, w, waiting):
             return OVERFLOW, soonest, side, False
         if waiting.delayed_times[w, 0] < soonest:
             soonest, side = waiting.delayed_times[w, 0], 0
@@ -368,11 +372,17 @@ def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, wai
 def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state):
     """Handle a break: delayed products and events; returns what `_follow_firing` does."""
     w = one.worker
+    below = False
     while waiting.delayed_count[w, 0] > 0 and waiting.delayed_times[w, 0] <= t:
         j = pop_delayed(w, waiting)
         for entry in range(interruptions.delayed_starts[j], interruptions.delayed_starts[j + 1]):
             variable = interruptions.delayed_variables[entry]
             work.x[w, variable] += interruptions.delayed_changes[entry]
+            below = below or (
+                work.x[w, variable] < 0.0 and interruptions.delayed_changes[entry] < 0.0
+            )
+    if below:
+        return NEGATIVE, soonest, side, False
     happened, soonest, side, over = interrupt(
         w, t, after, one.point, plan, False, soonest, side, net, interruptions, work, waiting
     )

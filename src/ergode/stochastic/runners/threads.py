@@ -13,7 +13,7 @@ from ergode.core.buffers import put_kept
 from ergode.core.compiler.source import Target
 from ergode.core.launch import count_that_fits
 from ergode.stochastic.algorithms.algorithm import Algorithm
-from ergode.stochastic.kernel import next_firing, realization
+from ergode.stochastic.kernel import interruptions, next_firing, realization
 from ergode.stochastic.kernel.interruptions import Waiting
 from ergode.stochastic.kernel.realization import Work
 from ergode.stochastic.runners.chunks import Wanted
@@ -39,11 +39,13 @@ _MEMORY_SHARE = 0.8
 
 @lru_cache(maxsize=64)
 def kernel_of(
-    algorithm: Algorithm, general: bool, prepared: bool, led: bool = False
-) -> kernels.Kernel:
+    algorithm: Algorithm, general: bool, prepared: bool, led: bool = False,
+    delays: frozenset[int] = frozenset(),
+) -> kernels.Kernel:  # fmt: skip
     """The kernel of an algorithm (see `realization.GENERAL` and `realization.PREPARED`).
 
-    If `led`, a warp of a GPU has one realization, and its first lane simulates it.
+    `delays` are kinds of holding times that are drawn. If `led`, a warp of a GPU has one
+    realization, and its first lane simulates it.
     """
     bindings: dict[Any, Any] = algorithm.bindings()
     bindings |= {
@@ -52,6 +54,7 @@ def kernel_of(
         realization.GENERAL: general,
         realization.PREPARED: prepared,
         group.KIND: group.PART if led else group.ALONE,
+        **interruptions.drawing(delays),
     }
     if prepared:
         bindings[realization.copy_prepared] = algorithm.copy_prepared
@@ -102,7 +105,8 @@ class TableRunner(Runner):
         logged = wanted.log_first or wanted.log_counts is not None
         general = logged or not self.tables.is_plain or self.algorithm.flows
         prepared = not general and self.prepares()
-        return kernel_of(self.algorithm, general, prepared, led), prepared
+        delays = self.tables.delay_kinds
+        return kernel_of(self.algorithm, general, prepared, led, delays), prepared
 
     def prepares(self) -> bool:
         """Whether realizations copy initial state that is prepared once per point."""

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import noinline_cpu, real
-from ergode.stochastic.kernel.bytecode import evaluate
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import (
+    delay_of,
     happen,
     moment_of,
     next_break,
@@ -35,6 +35,8 @@ from ergode.stochastic.kernel.outcomes import (
     COUNT_LIMIT,
     DONE,
     INFINITY,
+    NEGATIVE,
+    NOT_FINITE,
     OVERFLOW,
     TOO_MANY,
     outcome_of,
@@ -214,10 +216,12 @@ def due_voxel(w, t, after, space, kept):
 
 
 def put_off(j, v, w, t, point, net, interruptions, work, waiting):
-    """Add the delayed products of a reaction in a voxel; false if there is no room."""
-    delay = evaluate(interruptions.delays[j], w, t, point, net, work)
+    """Add the delayed products of a reaction in a voxel; whether that failed."""
+    delay = delay_of(j, w, t, point, net, interruptions, work, waiting)
+    if delay != delay:
+        return NOT_FINITE
     number = v * interruptions.delays.size + j
-    return push_delayed(t + max(delay, real(0.0)), number, w, waiting)
+    return DONE if push_delayed(t + delay, number, w, waiting) else OVERFLOW
 
 
 def deliver(w, t, space, interruptions, waiting, state, kept):
@@ -232,6 +236,8 @@ def deliver(w, t, space, interruptions, waiting, state, kept):
             x = real(state.amounts[at(w), at(v), at(i)]) + interruptions.delayed_changes[entry]
             if x >= COUNT_LIMIT:
                 return OVERFLOW
+            if x < 0.0:
+                return NEGATIVE
             state.amounts[at(w), at(v), at(i)] = np.int32(x)
         _set_due(v, t, 0, w, space, kept)
     return DONE

@@ -333,10 +333,10 @@ def realize(row, w, space, net, interruptions, work, waiting, state, kept, plan,
             take(changed, w, work, state, kept)
             if INTERRUPTED and outcome == DONE:
                 zone = _row_of(changed, point, space)
-                late = j >= 0 and interruptions.delays[j] >= 0
-                if late and not put_off(j, v, w, t, zone, net, interruptions, work, waiting):
-                    outcome = OVERFLOW
-                    break
+                if j >= 0 and interruptions.delays[j] >= 0:
+                    outcome = put_off(j, v, w, t, zone, net, interruptions, work, waiting)
+                    if outcome != DONE:
+                        break
                 outcome, happened = visit(
                     changed, w, t, 0, True, zone, plan, space, net, interruptions, work, waiting,
                     state, kept,

@@ -15,7 +15,7 @@ from ergode.core.launch import count_that_fits
 from ergode.core.resident import fetch
 from ergode.core.words import counted
 from ergode.stochastic.kernel import next_firing
-from ergode.stochastic.kernel.interruptions import Waiting
+from ergode.stochastic.kernel.interruptions import Waiting, drawing
 from ergode.stochastic.kernel.realization import Out, Work
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.runners.ranges import run_ranges
@@ -40,10 +40,13 @@ _PENDING_IN_VOXEL = 2
 Rows = dict[str, tuple[tuple[int, ...], type]]
 
 
-@lru_cache(maxsize=2)
-def kernel_of(interrupted: bool) -> kernels.Kernel:
-    """The kernel: one for all networks and grids (see `kernel.INTERRUPTED`)."""
-    bindings = {kernel.INTERRUPTED: interrupted}
+@lru_cache(maxsize=8)
+def kernel_of(interrupted: bool, delays: frozenset[int]) -> kernels.Kernel:
+    """The kernel: one for all networks and grids, by kinds of `delays` that are drawn.
+
+    See `kernel.INTERRUPTED`.
+    """
+    bindings = {kernel.INTERRUPTED: interrupted, **drawing(delays)}
     return kernels.kernel(
         kernel.realize_cpu, kernel.realize_cuda, bindings={**bindings, KIND: ALONE}
     )
@@ -60,7 +63,7 @@ class SpaceRunner(Runner):
 
     def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
         plan = self._plan._replace(first=np.int64(first))
-        made = kernel_of(self.tables.is_interrupted)
+        made = kernel_of(self.tables.is_interrupted, self.tables.delay_kinds)
         if self.device.is_cuda:
             workers = self._workers(count)
             out = self.results(count, 1, 1, wanted)
@@ -77,7 +80,7 @@ class SpaceRunner(Runner):
 
     def prepare(self, count: int, wanted: Wanted) -> None:
         arguments = (*self._workspace(1), self._plan, self.results(0, 1, 1, wanted))
-        made = kernel_of(self.tables.is_interrupted)
+        made = kernel_of(self.tables.is_interrupted, self.tables.delay_kinds)
         if self.device.is_cuda:
             self.device.prepare(made, new_queue(self.device), np.int64(0), *arguments)
         else:
