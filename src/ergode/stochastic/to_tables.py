@@ -278,9 +278,9 @@ def _gather_laws(
         net = net.tolil()
         held = network.held
         for k, delay in table.delays.items():
-            if k not in drawn:
-                _check_delay(delay, naming, known, f"reaction '{table.name_of(k)}'")
-            delays[k] = programs.add(0.0 if k in drawn else delay, None)
+            formula = 0.0 if isinstance(delay, HoldingTime) else delay
+            _check_delay(formula, naming, known, f"reaction '{table.name_of(k)}'")
+            delays[k] = programs.add(formula, None)
             taken, given = np.zeros(held.size), np.zeros(held.size)
             for side, row in (("reactant", taken), ("product", given)):
                 part = slice(*getattr(table, f"{side}_starts")[k : k + 2])

@@ -238,7 +238,7 @@ def test_the_kernel_compiles_for_cuda(space):
     runner = SpaceRunner(build_space(space, {}, 1, "stochastic"), **OPTIONS)
     out = runner.results(8, 1, 1, Wanted())
     arguments = (new_queue(Pretended()), np.int64(8), *runner._workspace(4), runner._plan, out)
-    made = kernel_of(runner.tables.is_interrupted).compiled("cuda")
+    made = kernel_of(runner.tables.is_interrupted, frozenset()).compiled("cuda")
     assert ".entry" in cuda.ptx(made, arguments, optimized=False)
 
 

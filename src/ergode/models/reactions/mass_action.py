@@ -22,6 +22,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
+from typing import Any
 
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression
@@ -103,7 +104,7 @@ def recognise(
     # read the law as deterministic, of concentrations: ``S^2`` for two equal reactants
     powers: bool = False,
     continuous: Collection[str] = (),  # names of species whose amounts are real numbers
-) -> dict[str, float | Expression]:
+) -> dict[str, Any]:
     """Keyword argument of `Reaction` for a law: mass action if that is exact, otherwise ``rate``.
 
     Returns
@@ -122,7 +123,7 @@ def recognise(
     >>> recognise(Expression("k * P * P"), {"P": 2}, {}, known, {"k"})
     {'rate': Expression('k * P * P')}
     """
-    whole: dict[str, float | Expression] = {"rate": law if law.names else law.evaluate({})}
+    whole: dict[str, Any] = {"rate": law if law.names else law.evaluate({})}
     if any(count != int(count) or count > _MOST_ALIKE for count in reactants.values()):
         return whole
     members = [(species[name], int(count)) for name, count in reactants.items()]
@@ -281,7 +282,7 @@ def _without_chance(
     reaction: Reaction, species: Mapping[str, Species], fixed: Collection[str]
 ) -> Reaction:
     left, right, value = reaction.reactants, reaction.products, reaction.value
-    found: dict[str, float | Expression] | None = None
+    found: dict[str, Any] | None = None
     if isinstance(value, RateCoefficient) or reaction.law == Law.DETERMINISTIC:
         return reaction
     if reaction.law == Law.RATE:
@@ -300,7 +301,8 @@ def _without_chance(
         }
     if found is None:
         return reaction
-    return Reaction(left, right, name=reaction.name, delay=reaction.delay, **found)
+    return Reaction(left, right, name=reaction.name, delay=reaction.delay,
+                    consuming=reaction.consuming, **found)  # fmt: skip
 
 
 class _Product:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ergode.core.errors import ModelError
 from ergode.models.expressions import Expression
@@ -117,9 +118,13 @@ def _reaction(reaction: Reaction, units: Mapping[str, Expression]) -> Reaction:
         by = SYSTEM_SIZE if order in (0, 2) else f"{SYSTEM_SIZE}^{abs(1 - order):g}"
         plain = text.isidentifier() or not isinstance(value, Expression)
         text = f"{text if plain else f'({text})'} {'*' if order < 1 else '/'} {by}"
+    delay = reaction.delay
+    if isinstance(delay, Expression):
+        delay = delay.substitute(units)
+    given: Any = {reaction.law.argument: text}
     return Reaction(
-        reaction.reactants, reaction.products, name=reaction.name, delay=reaction.delay,
-        **{reaction.law.argument: text},
+        reaction.reactants, reaction.products, name=reaction.name, delay=delay,
+        consuming=reaction.consuming, **given,
     )  # fmt: skip
 
 
