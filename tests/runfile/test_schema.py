@@ -73,6 +73,9 @@ def test_a_tank_is_valid(validator, tmp_path):
     assert is_valid(validator, path.read_text())
     assert read(path).request.options["reactor"].residence_time.tolist() == [1.0, 2.0]
     assert read(path).request.options["reactor"].outflow_ratio.tolist() == [0.5]
+    path.write_text(path.read_text().replace("outflow_ratio = 0.5", "tank_count = 2"))
+    assert is_valid(validator, path.read_text())
+    assert read(path).request.options["reactor"].tank_count == 2
 
 
 def test_a_tube_is_valid(validator, tmp_path):

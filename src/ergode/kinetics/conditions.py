@@ -57,6 +57,7 @@ class Zones:
     flow: int = CLOSED  # `CLOSED`, `STIRRED` or `PLUG`
     # Whether the temperature is constant, although `heating` is `PRESSURE`.
     isothermal: bool = False
+    tank_count: int = 1  # tanks of a chain: so many zones one after another
 
     @property
     def is_compressed(self) -> bool:
@@ -143,7 +144,8 @@ def zones_of(
         _check_wall(mechanism, mode, isothermal, reactor)
         sizes |= wall.sizes
     sizes |= tolerance_sizes or {}
-    count = max([1, *sizes.values()])
+    tanks = reactor.tank_count if isinstance(reactor, StirredTank) else 1
+    count = max([tanks, *sizes.values()])
     for name, size in sizes.items():
         if size not in (1, count):
             longest = max(sizes, key=lambda key: sizes[key])
@@ -151,9 +153,20 @@ def zones_of(
                 f"{name} has {counted(size, 'value')} and {longest} has {count}; expected one for "
                 "all zones, or one for each"
             )
+    if count % tanks:
+        longest = max(sizes, key=lambda key: sizes[key])
+        raise ModelError(
+            f"tank_count is {tanks}, and {longest} has {counted(count, 'value')}; expected a "
+            "multiple of tank_count: one value for each tank of each chain"
+        )
     times = _common_times(histories, grid)
     if times.size == 1 and grid is not None and mechanism.needs("time"):
         times = np.array([grid[0], grid[-1]])
+    if tanks > 1 and times.size > 1:
+        raise ModelError(
+            f"tank_count is {tanks}, and a condition, parameter or coefficient changes in time; "
+            "expected constant ones in tanks in series"
+        )
     check_room(
         8 * count * (3 * len(network.species) + (5 + len(drives or {})) * times.size),
         f"an array of conditions of {count:,} zones at {times.size:,} knots",
@@ -207,7 +220,7 @@ def zones_of(
         amounts = np.concatenate([amounts, np.zeros((count, 1))], axis=1)
     return Zones(
         count, history, np.ascontiguousarray(amounts), mode, "temperature" in histories, flow,
-        isothermal,
+        isothermal, tanks,
     )  # fmt: skip
 
 

@@ -417,17 +417,18 @@ def _warn_of_errors(chosen: Method, outcome: Outcome, conservation_tolerance: fl
         )
 
 
-def _inflow_of(reactor: StirredTank | PlugFlow | None) -> dict[str, str]:
+def _inflow_of(reactor: StirredTank | PlugFlow | None) -> dict[str, Any]:
     """Attributes of what flows in."""
     if not isinstance(reactor, StirredTank):
         return {}
     given = {**reactor.inflow, "temperature": reactor.temperature}
+    tanks = {"tank_count": reactor.tank_count} if reactor.tank_count > 1 else {}
     shown = {
         name: "one for each zone" if np.size(value) > 1 else repr(float(np.ravel(value)[0]))
         for name, value in given.items()
         if value is not None
     }
-    return {"inflow": ", ".join(f"{name}={text}" for name, text in shown.items())}
+    return {"inflow": ", ".join(f"{name}={text}" for name, text in shown.items()), **tanks}
 
 
 def _provenance_of(options: Options, device: devices.Device, outcome: Outcome) -> dict[str, Any]:

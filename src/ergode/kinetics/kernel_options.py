@@ -33,6 +33,8 @@ OWN_TOLERANCES = option(False)
 """Whether each zone has its own tolerances."""
 HEATING = option(FIXED)
 """Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
+CHAINED = option(False)
+"""Whether zones are tanks in series, for kernels of a GPU."""
 FLOW = option(CLOSED)
 """What flows in and out: `CLOSED`, `STIRRED` or `PLUG`."""
 SELF_HEATING = option(False)

@@ -84,6 +84,7 @@ class Problem:
     mechanism: Mechanism
     heating: int  # `FIXED`, `VOLUME` or `PRESSURE`
     flow: int  # `CLOSED`, `STIRRED` or `PLUG`
+    tank_count: int  # of a chain
     # Bindings of all kernels, and of those that may heat a zone.
     bound: tuple[tuple[Any, Any], ...]
     matter: tuple[tuple[Any, Any], ...]
@@ -102,8 +103,9 @@ def problem_of(mechanism: Mechanism, zones: Zones, options: Options) -> Problem:
     matter = tuple(matter_bindings(mechanism, zones, options.state, options.neutrinos).items())
     absolute = absolute_tolerances(mechanism, zones, options.atol, options.rtol)
     return Problem(
-        mechanism, zones.heating, zones.flow, bound, matter, tuple(absolute.tolist()), options
-    )
+        mechanism, zones.heating, zones.flow, zones.tank_count, bound, matter,
+        tuple(absolute.tolist()), options,
+    )  # fmt: skip
 
 
 def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
@@ -140,7 +142,7 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
 def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
     """Bindings of all kernels that integrate."""
     timed = zones.history.times.size > 1
-    varies = mechanism.has_third_bodies or mechanism.has_plasma or timed
+    varies = mechanism.has_third_bodies or mechanism.has_plasma or timed or zones.tank_count > 1
     return rate_bindings(mechanism, zones.heating) | {
         DYNAMIC: zones.heating != FIXED or varies,
         TIMED: timed,

@@ -225,7 +225,7 @@ def dataset_of(
         values["atol"] = zones.history.tolerances[:, :count] * mechanism.mass
     if zones.flow == STIRRED:
         values["residence_time"] = 1.0 / zones.history.inflow[:, count + 1]
-        growth = zones.history.inflow[:, -1]
+        growth = zones.history.inflow[:, count + 2 + len(mechanism.invariants)]
         if growth.any():
             values["mass_ratio"] = 1.0 + growth[:, None] * (grid - grid[0])
     elif zones.flow == PLUG:

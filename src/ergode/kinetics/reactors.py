@@ -66,7 +66,12 @@ class StirredTank:
         Mass flow out over mass flow in: 0 fills the tank (semi-batch, fed-batch), and more than 1
         empties it, which must not be over before the run is. Molecules at constant volume become
         denser as mass gathers. The volume of molecules at constant pressure, and of species without
-        NASA polynomials, grows with the mass.
+        NASA polynomials, grows with the mass. In tanks in series it is 1.
+    tank_count : int
+        Number of tanks in series. Zones are then tanks: the first `tank_count` zones are a chain,
+        the next ones another, and what flows out of a tank flows into the next one. All else is by
+        zone, so tanks may differ; `inflow` and `temperature` are those of the first tank, one value
+        for each chain.
 
     Examples
     --------
@@ -76,12 +81,17 @@ class StirredTank:
     >>> found = ergode.kinetics.integrate(decay, times=[0, 100], reactor=tank, device="cpu")
     >>> float(found["concentration"][0, -1, 0].round(6))  # 2 / (1 + 3)
     0.5
+    >>> three = ergode.kinetics.StirredTank({"A": 2.0}, residence_time=1.0, tank_count=3)
+    >>> found = ergode.kinetics.integrate(decay, times=[0, 100], reactor=three, device="cpu")
+    >>> found["concentration"][:, -1, 0].values.round(5).tolist()  # 2 / 4, 2 / 4^2, 2 / 4^3
+    [0.5, 0.125, 0.03125]
     """
 
     inflow: Mapping[str, Any]
     residence_time: np.ndarray
     temperature: np.ndarray | None
     outflow_ratio: np.ndarray
+    tank_count: int
     flow = STIRRED
 
     def __init__(
@@ -90,6 +100,7 @@ class StirredTank:
         residence_time: ArrayLike,
         temperature: ArrayLike | None = None,
         outflow_ratio: ArrayLike = 1.0,
+        tank_count: int = 1,
     ) -> None:
         if not isinstance(inflow, Mapping) or not inflow:
             raise ModelError(f"inflow is {inflow!r}; expected amounts by name of the species")
@@ -100,6 +111,16 @@ class StirredTank:
         ratio = by_zone("outflow_ratio", outflow_ratio)
         check_signs("outflow_ratio", ratio, may_vanish=True)
         object.__setattr__(self, "outflow_ratio", ratio)
+        whole = isinstance(tank_count, int | np.integer) and not isinstance(tank_count, bool)
+        if not whole or tank_count < 1:
+            raise ModelError(f"tank_count is {tank_count!r}; expected a whole number, 1 or more")
+        tanks = int(tank_count)
+        object.__setattr__(self, "tank_count", tanks)
+        if tanks > 1 and (ratio != 1.0).any():
+            raise ModelError(
+                f"outflow_ratio is {ratio[ratio != 1.0][0]:g}, and tank_count {tanks}; in tanks in "
+                "series as much flows out as in: expected an outflow_ratio of 1"
+            )
 
     @property
     def growth(self) -> np.ndarray:
@@ -124,11 +145,16 @@ class StirredTank:
     @property
     def sizes(self) -> dict[str, int]:
         """Number of values by the name of what has them."""
-        found = {f"inflow '{name}'": np.size(value) for name, value in self.inflow.items()}
+        of_tanks = f" (in the {self.tank_count} tanks of each chain)" if self.tank_count > 1 else ""
+
+        def several(value: Any) -> int:
+            return np.size(value) * self.tank_count if np.size(value) > 1 else 1
+
+        found = {f"inflow '{name}'{of_tanks}": several(v) for name, v in self.inflow.items()}
         found["residence_time"] = self.residence_time.size
         found["outflow_ratio"] = self.outflow_ratio.size
         if self.temperature is not None:
-            found["temperature of the inflow"] = self.temperature.size
+            found[f"temperature of the inflow{of_tanks}"] = several(self.temperature)
         return found
 
     def part(self, start: int, stop: int) -> StirredTank:
@@ -139,8 +165,9 @@ class StirredTank:
 
         inflow = {name: cut(value) for name, value in self.inflow.items()}
         return StirredTank(
-            inflow, cut(self.residence_time), cut(self.temperature), cut(self.outflow_ratio)
-        )
+            inflow, cut(self.residence_time), cut(self.temperature), cut(self.outflow_ratio),
+            self.tank_count,
+        )  # fmt: skip
 
     def rows(
         self, network: ReactionNetwork, mechanism: Mechanism, amounts: np.ndarray, given: Given
@@ -157,14 +184,17 @@ class StirredTank:
             raise ModelError("reactor is for molecules and other species; the network has nuclei")
         count = amounts.shape[1]
         flowing = np.zeros_like(amounts)
+        tanks = self.tank_count
         for i, row in composition_of(network, self.inflow, "inflow").items():
             if network.species[i].boundary:
                 raise ModelError(
                     f"inflow has the species '{network.species[i].name}', whose amount is fixed"
                 )
-            flowing[:, i] = row
+            flowing[:, i] = np.repeat(row, tanks) if row.size > 1 else row
+        ratio = np.ones(len(amounts))
         if mechanism.molecular:
             mass = molar_masses(network)
+            ratio[1:] = (amounts[1:] @ mass) / (amounts[:-1] @ mass)
             if given.by_mass:
                 flowing /= mass
             total = flowing @ mass
@@ -176,6 +206,8 @@ class StirredTank:
             flowing *= (amounts @ mass / total)[:, None]
         fixed = [one.boundary for one in network.species]
         flowing[:, fixed] = amounts[:, fixed]  # they neither flow in nor out
+        if tanks > 1:
+            _check_fixed(network, amounts, ratio, tanks)
         heats = given.heating != FIXED and not given.isothermal
         if heats and self.temperature is None:
             raise ModelError(
@@ -189,13 +221,15 @@ class StirredTank:
         rows = np.zeros((len(amounts), count + 3 + len(mechanism.invariants)))
         rows[:, :count] = flowing
         if self.temperature is not None:
+            hot = self.temperature
+            hot = np.repeat(hot, tanks) if hot.size > 1 else hot
             for i, one in enumerate(network.species):
                 known: Any = one.thermochemistry
-                rows[:, count] += flowing[:, i] * enthalpy(known, self.temperature)
+                rows[:, count] += flowing[:, i] * enthalpy(known, hot)
         rows[:, count + 1] = 1.0 / self.residence_time
         rows[:, count + 2 : -1] = flowing @ mechanism.invariants.T
         rows[:, -1] = self.growth
-        return rows
+        return np.c_[rows, ratio] if tanks > 1 else rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,6 +328,24 @@ class Wall:
         """What kernels know of the wall (see `ConditionHistory.wall`)."""
         both = self.heat_transfer_coefficient * self.area, self.temperature
         return np.stack([np.broadcast_to(one, count) for one in both], axis=1)
+
+
+def _check_fixed(
+    network: ReactionNetwork, amounts: np.ndarray, ratio: np.ndarray, tanks: int
+) -> None:
+    """Check that species whose amount is fixed have one amount in all tanks of a chain.
+
+    `ratio` is the mass of each tank over that of the tank before.
+    """
+    for i, one in enumerate(network.species):
+        if one.boundary:
+            off = np.abs(amounts[1:, i] - ratio[1:] * amounts[:-1, i]) > 1e-12 * amounts[1:, i]
+            off[tanks - 1 :: tanks] = False  # from chain to chain
+            if off.any():
+                raise ModelError(
+                    f"the amount of '{one.name}', which is fixed, differs between the tanks "
+                    f"{np.argmax(off)} and {np.argmax(off) + 1} of a chain; expected one amount"
+                )
 
 
 def _positive(name: str, given: Any) -> np.ndarray:

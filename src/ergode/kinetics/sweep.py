@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import did_you_mean
-from ergode.core.divide import Axis
+from ergode.core.divide import Axis, alone
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
 from ergode.kinetics.conditions import Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory
+from ergode.kinetics.reactors import StirredTank
 from ergode.kinetics.tolerances import tolerances_of
 from ergode.models.cut import axis_of_values
 from ergode.models.expressions import Expression
@@ -105,7 +106,7 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
     Raises a PlanError if a condition is a function of time that differs between zones: its knots
     are common to all.
     """
-    initial, factors = arguments["initial"], arguments["rate_factors"]
+    initial, factors, reactor = (arguments[name] for name in ("initial", "rate_factors", "reactor"))
     if np.ndim(factors) > 1:
         rows = np.asarray(factors)
         return Axis(POINT, range(len(rows)), lambda start, stop: {"rate_factors": rows[start:stop]})
@@ -114,6 +115,8 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
     found = axis_of_values(given, POINT)
     if found is not None:
         return found
+    if isinstance(reactor, StirredTank) and reactor.tank_count > 1:
+        return alone({})
     conditions: dict[str, Any] = {}
     sizes = []
     quantities = "temperature", "density", "pressure", "volume", "sunlight"

@@ -45,8 +45,9 @@ class ConditionHistory(NamedTuple):
     factors: np.ndarray = UNSWEPT
     # float64 [zone_count, species_count + 3 + invariant_count]: of stirred tanks: amounts of the
     # inflow, of the mass in the zone; their enthalpy [erg]; one over the residence time; conserved
-    # sums of the inflow; change of the mass over that at first. Of plug flow, shape
-    # [zone_count, 1]: one over the velocity at the inlet. Otherwise ``()``.
+    # sums of the inflow; change of the mass over that at first. In chains of tanks also the mass
+    # over that of the tank before, and the kernel writes the inflow of all but the first tank. Of
+    # plug flow, shape [zone_count, 1]: one over the velocity at the inlet. Otherwise ``()``.
     inflow: Any = ()
     # float64 [zone_count, knot_count + 1]: sunlight, then its largest value in the zone; ``()``
     # where no coefficient depends on it.

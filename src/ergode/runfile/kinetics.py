@@ -29,7 +29,7 @@ def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
         part.only(["velocity"])
         with part.explaining():
             return kinetics.PlugFlow(part.one_or_more("velocity"))
-    part.only(["inflow", "residence_time", "temperature", "outflow_ratio"])
+    part.only(["inflow", "residence_time", "temperature", "outflow_ratio", "tank_count"])
     inflow = part.table("inflow")
     amounts = {name: inflow.one_or_more(name) for name in inflow.values}
     if "residence_time" not in part:
@@ -37,7 +37,9 @@ def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
     hot = part.one_or_more("temperature") if "temperature" in part else None
     with part.explaining():
         ratio = part.one_or_more("outflow_ratio") if "outflow_ratio" in part else 1.0
-        return kinetics.StirredTank(amounts, part.one_or_more("residence_time"), hot, ratio)
+        return kinetics.StirredTank(
+            amounts, part.one_or_more("residence_time"), hot, ratio, part.integer("tank_count", 1)
+        )
 
 
 def wall(table: Table, key: str) -> kinetics.Wall:

@@ -58,6 +58,7 @@ _TANK = _closed(
     {
         "inflow": _OBJECT,
         **dict.fromkeys(("residence_time", "temperature", "outflow_ratio"), _SEVERAL),
+        "tank_count": {"type": "integer"},
     },
     "inflow", "residence_time",
 )  # fmt: skip

@@ -525,12 +525,11 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
 # --- CPU ------------------------------------------------------------------------------------------
 
 
-def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, outcome):
-    """Zones `start` to `stop`, one after another."""
-    count = outcome.amounts.shape[2]
-    rates, species = system.rates, system.invariants.shape[1]
+def room_of(system, method):
+    """Workspace and vectors of a zone."""
+    count, rates, species = system.absolute.size, system.rates, system.invariants.shape[1]
     nothing = np.empty(0)
-    made = Workspace(
+    workspace = Workspace(
         np.empty(rates.slot_start.size - 1),
         np.empty(slope_count(rates)) if THIRD_BODIES else nothing,
         np.empty(rates.order.size) if THIRD_BODIES else nothing,
@@ -547,7 +546,7 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
     width = count + 1
     if POWERS:
         width += system.powers.start.size - 1 + system.powers.species.size
-    also = StepVectors(
+    vectors = StepVectors(
         np.empty(width),
         np.empty(width),
         np.empty(count),
@@ -561,6 +560,12 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
         nothing,
         nothing,
     )
+    return workspace, vectors
+
+
+def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, outcome):
+    """Zones `start` to `stop`, one after another."""
+    made, also = room_of(system, method)
     system, method = by_reference(system), by_reference(method)
     workspace, vectors = by_reference(made), by_reference(also)
     for zone in range(start, stop):
