@@ -132,6 +132,16 @@ def test_a_volume_over_time_and_a_wall_are_valid(validator, tmp_path):
     hot = np.array([450.0, 600.0])
     kept = np.exp(-2e5 * 0.02 / (1.5 * 1e6 / hot))
     np.testing.assert_allclose(found, 500.0 + (hot - 500.0) * kept, rtol=1e-5)
+    free = text.replace("volume = {", "#") + "[integrate.volume]\narea = 0.1\nmass_per_area = 1\n"
+    path.write_text(free + "outer_pressure = 5e5\n")
+    assert is_valid(validator, path.read_text()) and not is_valid(validator, free)
+    assert read(path).request.options["volume"].mass_per_area.tolist() == [1.0]
+    path.write_text(free)
+    with pytest.raises(ergode.ReadError, match="needs the key 'outer_pressure'"):
+        read(path)
+    path.write_text(free + "outer_pressure = 5e5\nmobility = 1\n")
+    with pytest.raises(ergode.ReadError, match="both are given"):
+        read(path)
     for old, new, words in (
         ("area = 2", "", "needs the key 'area'"),
         ("area = 2", "area = 2\nwidth = 1", "has no key 'width'"),

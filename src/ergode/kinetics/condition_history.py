@@ -15,6 +15,7 @@ from ergode.kinetics.kernel_options import (
     COMPRESSED,
     FLOW,
     FORMULAS,
+    MOVING,
     OWN_TOLERANCES,
     SUNLIT,
     SWEPT,
@@ -38,7 +39,8 @@ def history_of(history, zone):
         history.inflow[zone] if FLOW != CLOSED else (), history.sunlight[zone] if SUNLIT else (),
         history.tolerances[zone] if OWN_TOLERANCES else (),
         history.parameters[zone] if FORMULAS else (), history.drives[zone] if FORMULAS else (),
-        history.compression[zone] if COMPRESSED else (), history.wall[zone] if WALLED else (),
+        history.compression[zone] if COMPRESSED and not MOVING else (),
+        history.wall[zone] if WALLED else (), history.motion[zone] if MOVING else (),
     )  # fmt: skip
 
 
@@ -141,7 +143,7 @@ def horizon(history, below, since, h, change, tolerance):
             share = min(share, until_changed(begin_light, history.sunlight[k + 1], light, allowed))
         if FORMULAS:
             share = min(share, until_driven(times, history.drives, below, since, k, left, change))
-        if COMPRESSED:
+        if COMPRESSED and not MOVING:
             share = min(
                 share, until_driven(times, history.compression, below, since, k, left, change)
             )
@@ -158,7 +160,7 @@ def horizon(history, below, since, h, change, tolerance):
                 smooth = smooth and bend(times, history.sunlight, k, h, most) <= tolerance
             if FORMULAS:
                 smooth = smooth and drives_bend(times, history.drives, k, h) <= tolerance
-            if COMPRESSED:
+            if COMPRESSED and not MOVING:
                 smooth = smooth and drives_bend(times, history.compression, k, h) <= tolerance
         if h * NEARLY < end:
             # Two equal steps to the knot avoid a tiny last step.

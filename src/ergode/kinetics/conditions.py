@@ -16,17 +16,19 @@ from ergode.kinetics.compositions import by_zone, check_signs, composition_of, m
 from ergode.kinetics.compression import given_over_time, mass_over_time
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
+from ergode.kinetics.pistons import Piston
 from ergode.kinetics.reactors import Given, PlugFlow, StirredTank, Wall
 from ergode.kinetics.tables import (
     CLOSED,
     FIXED,
     PLUG,
     PRESSURE,
+    STILL,
     STIRRED,
     VOLUME,
     ConditionHistory,
 )
-from ergode.models.constants import GAS_CONSTANT
+from ergode.models.constants import GAS_CONSTANT, RADIATION
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 
@@ -58,11 +60,17 @@ class Zones:
     # Whether the temperature is constant, although `heating` is `PRESSURE`.
     isothermal: bool = False
     tank_count: int = 1  # tanks of a chain: so many zones one after another
+    piston: Piston | None = None  # that moves by the pressure
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the volume or the pressure is given over time, and the zone heats itself."""
-        return not isinstance(self.history.compression, tuple)
+        """Whether volume or pressure change by themselves, and the zone heats itself."""
+        return not isinstance(self.history.compression, tuple) or self.moving != STILL
+
+    @property
+    def moving(self) -> int:
+        """Whether the volume follows from the pressure: `STILL`, `MOBILE` or `INERT`."""
+        return STILL if self.piston is None else self.piston.moving
 
     @property
     def is_diluted(self) -> bool:
@@ -116,7 +124,10 @@ def zones_of(
         "temperature": temperature, "density": density, "pressure": pressure, "sunlight": sunlight,
         "volume": volume,
     }  # fmt: skip
-    squeezed = None
+    squeezed, piston = None, volume if isinstance(volume, Piston) else None
+    if piston is not None:
+        _check_piston(mechanism, heating, reactor)
+        named["volume"] = given = None
     if given and named[given] is not None and grid is not None:
         squeezed = given_over_time(given, named[given], grid, rtol)
     histories: dict[str, Any] = {
@@ -124,7 +135,7 @@ def zones_of(
         for name, value in named.items()
         if value is not None
     }
-    _check_given(mechanism, histories, heating)
+    _check_given(mechanism, histories, heating, has_piston=piston is not None)
     if given and isinstance(reactor, PlugFlow):
         raise ModelError(f"heating is {heating!r}, and the reactor a PlugFlow; expected a tank")
     gathered = None
@@ -143,6 +154,8 @@ def zones_of(
     if wall is not None:
         _check_wall(mechanism, mode, isothermal, reactor)
         sizes |= wall.sizes
+    if piston is not None:
+        sizes |= piston.sizes
     sizes |= tolerance_sizes or {}
     tanks = reactor.tank_count if isinstance(reactor, StirredTank) else 1
     count = max([tanks, *sizes.values()])
@@ -189,6 +202,7 @@ def zones_of(
         amounts /= mechanism.mass
     elif mechanism.molecular:
         dense = _gas(network, histories, times, count, hot, amounts)
+        push = dense[:, 0].copy()
         if given:
             dense = _on_grid(histories[given], times, count, 1.0)
         elif mode != PRESSURE:
@@ -216,12 +230,26 @@ def zones_of(
         history = history._replace(inflow=reactor.rows(network, mechanism, amounts, about))
     if mode != FIXED:
         amounts = np.concatenate([amounts, hot[:, :1]], axis=1)
+    if piston is not None:
+        if mechanism.nuclear:  # a scale of the pressure
+            push = GAS_CONSTANT * hot[:, 0] * dense[:, 0] * amounts[:, :-1].sum(axis=1)
+            push = push + RADIATION / 3.0 * hot[:, 0] ** 4
+        motion, variables = piston.rows(push)
+        history = history._replace(motion=motion)
+        amounts = np.concatenate([amounts, variables], axis=1)
     if flow == PLUG:
         amounts = np.concatenate([amounts, np.zeros((count, 1))], axis=1)
     return Zones(
         count, history, np.ascontiguousarray(amounts), mode, "temperature" in histories, flow,
-        isothermal, tanks,
+        isothermal, tanks, piston,
     )  # fmt: skip
+
+
+def _check_piston(mechanism: Mechanism, heating: str | None, reactor: Any) -> None:
+    if heating != "given-volume":
+        raise ModelError("volume is a Piston; it is for heating='given-volume'")
+    if reactor is not None:
+        raise ModelError("volume is a Piston, and a reactor is given; expected a closed zone")
 
 
 def _check_wall(mechanism: Mechanism, mode: int, isothermal: bool, reactor: Any) -> None:
@@ -301,7 +329,13 @@ def _gas(
     return np.repeat(total, times.size, axis=1)
 
 
-def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: str | None) -> None:
+def _check_given(
+    mechanism: Mechanism,
+    histories: Mapping[str, Any],
+    heating: str | None,
+    *,
+    has_piston: bool = False,
+) -> None:
     if heating and not (mechanism.nuclear or mechanism.molecular):
         raise ModelError(
             f"heating is {heating!r}, but the species are neither nuclei nor molecules with NASA "
@@ -309,7 +343,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
         )
     if heating == ISOTHERMAL and not mechanism.molecular:
         raise ModelError(f"heating is {heating!r}; expected molecules with NASA polynomials")
-    given = GIVEN.get(heating or "")
+    given = None if has_piston else GIVEN.get(heating or "")
     if given and given not in histories:
         raise ModelError(f"{given} is not given, and heating is {heating!r}")
     if "volume" in histories and given != "volume":

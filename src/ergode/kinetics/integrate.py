@@ -32,7 +32,7 @@ from ergode.kinetics.physics.equation_of_state import (
 from ergode.kinetics.rate_factors import scaled_zones, scaling_of
 from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
 from ergode.kinetics.sweep import ROWS, axis_of, layout_of, parted, swept_zones
-from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
+from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STILL, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
 from ergode.kinetics.validity import warn_of_fits
 from ergode.models.reactions.network import ReactionNetwork
@@ -122,10 +122,12 @@ def integrate(
         ``heating="given-pressure"``, the pressure over time: a `Trajectory`, such as a measured
         trace, or a function. Of nuclei only ratios matter: the pressure at ``times[0]`` follows
         from their density.
-    volume : Trajectory or function, optional
+    volume : Trajectory, function or Piston, optional
         With ``heating="given-volume"``, the volume over time, as that of a rapid compression
         machine, or of ejecta. Only ratios matter, so any unit will do. The density of nuclei is
-        inversely proportional to it.
+        inversely proportional to it. Or a `Piston`, which the pressure of the zone moves, by
+        ``"rodas4"`` or ``"rosenbrock23"``: the result has ``volume_ratio`` and
+        ``piston_velocity``.
     sunlight : float, array_like of shape [zone_count], Trajectory, or function
         For coefficients that depend on it (`Photolysis`, `RateExpression`): a number of 0 (night)
         or more, or as for `temperature`, such as `daylight`.
@@ -343,11 +345,16 @@ def integrate(
     if method == "auto":
         suits, reason = suited(mechanism, zones, device)
         chosen, _ = choose(decided("method", suits.name))
-    chosen.refuse(chosen.why_unsupported(mechanism, zones.heating, zones.flow, by_zone=by_zone))
+    chosen.refuse(
+        chosen.why_unsupported(
+            mechanism, zones.heating, zones.flow, by_zone=by_zone, moving=zones.moving
+        )
+    )
     tolerances = asked.filled(mechanism, scale)
     one_rtol, one_atol = float(asked.relative[0]), tuple(tolerances[0].tolist())
     if by_zone:
-        zones = with_tolerances(zones, asked.rows(mechanism, scale, zones.amounts.shape[1]))
+        rows = asked.rows(mechanism, scale, zones.amounts.shape[1], moves=zones.moving != STILL)
+        zones = with_tolerances(zones, rows)
         one_rtol, one_atol = BY_ZONE, (BY_ZONE,) * len(one_atol)
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ergode.core.compiler.language import option
-from ergode.kinetics.tables import CLOSED, FIXED
+from ergode.kinetics.tables import CLOSED, FIXED, STILL
 
 THIRD_BODIES = option(False)
 """Whether some coefficients depend on collision partners, pressure or enthalpy of reaction."""
@@ -40,7 +40,9 @@ FLOW = option(CLOSED)
 SELF_HEATING = option(False)
 """Whether the temperature follows from the energy, which no reaction changes."""
 COMPRESSED = option(False)
-"""Whether the volume or the pressure of zones that heat themselves is given over time."""
+"""Whether the volume or the pressure of zones that heat themselves changes by itself."""
+MOVING = option(STILL)
+"""Whether the volume follows from the pressure: `STILL`, `MOBILE` or `INERT`."""
 WALLED = option(False)
 """Whether heat passes through a wall."""
 EXCHANGES = option(False)

@@ -23,6 +23,7 @@ from ergode.kinetics.kernel_options import (
     HEATING,
     MIXTURES,
     MOLECULES,
+    MOVING,
     NEUTRINOS,
     OWN_TOLERANCES,
     PLASMA,
@@ -84,12 +85,18 @@ class Problem:
     mechanism: Mechanism
     heating: int  # `FIXED`, `VOLUME` or `PRESSURE`
     flow: int  # `CLOSED`, `STIRRED` or `PLUG`
+    moving: int  # `STILL`, `MOBILE` or `INERT`
     tank_count: int  # of a chain
     # Bindings of all kernels, and of those that may heat a zone.
     bound: tuple[tuple[Any, Any], ...]
     matter: tuple[tuple[Any, Any], ...]
     absolute: tuple[float, ...]  # absolute tolerance of each variable
     options: Options
+
+    @property
+    def case(self) -> tuple[Mechanism, int, int, int]:
+        """What determines the variables and the Jacobian."""
+        return self.mechanism, self.heating, self.flow, self.moving
 
     @property
     def tolerances(self) -> np.ndarray:
@@ -103,7 +110,7 @@ def problem_of(mechanism: Mechanism, zones: Zones, options: Options) -> Problem:
     matter = tuple(matter_bindings(mechanism, zones, options.state, options.neutrinos).items())
     absolute = absolute_tolerances(mechanism, zones, options.atol, options.rtol)
     return Problem(
-        mechanism, zones.heating, zones.flow, zones.tank_count, bound, matter,
+        mechanism, zones.heating, zones.flow, zones.moving, zones.tank_count, bound, matter,
         tuple(absolute.tolist()), options,
     )  # fmt: skip
 
@@ -165,6 +172,7 @@ def matter_bindings(
         HEATING: zones.heating, NEUTRINOS: neutrinos and heats,
         SELF_HEATING: zones.heating != FIXED and not zones.isothermal,
         COMPRESSED: zones.is_compressed,
+        MOVING: zones.moving,
         WALLED: zones.is_walled,
     }  # fmt: skip
     # An option that no kernel names is an error.

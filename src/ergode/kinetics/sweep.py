@@ -19,12 +19,16 @@ from ergode.core.launch import check_room
 from ergode.kinetics.conditions import Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory
-from ergode.kinetics.reactors import StirredTank
+from ergode.kinetics.pistons import Piston
+from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
 from ergode.kinetics.tolerances import tolerances_of
 from ergode.models.cut import axis_of_values
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, Grid, Layout, lay_out
+
+_EXCHANGE = StirredTank, PlugFlow, Wall, Piston
+"""Records that have values by zone, and parts."""
 
 
 def layout_of(
@@ -121,6 +125,9 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
     sizes = []
     quantities = "temperature", "density", "pressure", "volume", "sunlight"
     named = {name: arguments[name] for name in quantities}
+    exchange = {name: arguments[name] for name in ("reactor", "wall", "volume")}
+    exchange = {k: one for k, one in exchange.items() if isinstance(one, _EXCHANGE)}
+    named = {name: value for name, value in named.items() if name not in exchange}
     for name, value in (named | drives).items():
         if isinstance(value, Trajectory):
             sizes.append(np.atleast_2d(value.values).shape[0])
@@ -138,9 +145,6 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         if sizes[-1] > 1:
             conditions[name] = value
     amounts = {} if isinstance(initial, Grid) or initial is None else initial
-    exchange = {
-        name: arguments[name] for name in ("reactor", "wall") if arguments[name] is not None
-    }
     for one in exchange.values():
         sizes += one.sizes.values()
     tolerances = tolerances_of(arguments["network"], arguments["rtol"], arguments["atol"])

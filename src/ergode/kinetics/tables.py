@@ -19,6 +19,10 @@ FIXED, VOLUME, PRESSURE = 0, 1, 2
 """The temperature is given; or the zone heats itself at constant volume, or constant pressure."""
 
 
+STILL, MOBILE, INERT = 0, 1, 2
+"""The volume is given; or it follows from the pressure, by a piston without or with a mass."""
+
+
 CLOSED, STIRRED, PLUG = 0, 1, 2
 """Nothing flows in or out; or the zone is a stirred tank, or moves along a tube."""
 
@@ -66,6 +70,10 @@ class ConditionHistory(NamedTuple):
     # float64 [zone_count, 2]: heat transfer coefficient times area of the wall over the volume at
     # the start [erg/(cm3 s K)], and temperature of the wall [K]; ``()`` without walls.
     wall: Any = ()
+    # float64 [zone_count, 5]: of a piston: rate of the volume [1/s]; outer pressure over that at
+    # first; pressure at first [dyn/cm2]; power of the volume that is the area; and, not for
+    # kernels, what makes a speed of its variable [cm/s]. Otherwise ``()``.
+    motion: Any = ()
 
     def rows(self) -> dict[str, np.ndarray]:
         """The arrays with a row for each zone, by name."""

@@ -67,6 +67,26 @@ def trajectory(table: Table, key: str) -> kinetics.Trajectory:
         return kinetics.Trajectory(times, values)
 
 
+_PISTON = ("area", "outer_pressure", "mobility", "mass_per_area", "velocity", "shape")
+
+
+def volume(table: Table, key: str) -> kinetics.Trajectory | kinetics.Piston:
+    """The volume of a key: values over time, or a piston with an area."""
+    part = table.table(key)
+    if "area" not in part:
+        return trajectory(table, key)
+    part.only(_PISTON)
+    if "outer_pressure" not in part:
+        raise part.error(f"{part.place} needs the key 'outer_pressure' (a number, or a list)")
+    given: dict[str, Any] = {
+        name: part.text(name) if name == "shape" else part.one_or_more(name)
+        for name in _PISTON
+        if name in part
+    }
+    with part.explaining():
+        return kinetics.Piston(given.pop("area"), given.pop("outer_pressure"), **given)
+
+
 def rows(table: Table, key: str) -> list[float] | list[list[float]]:
     """The list of numbers of a key, or its list of such rows."""
     given = table.items(key)
@@ -118,7 +138,7 @@ READERS: Readers = {
     "neutrino_losses": Table.boolean,
     "reactor": reactor,
     "wall": wall,
-    "volume": trajectory,
+    "volume": volume,
     "rate_factors": rows,
     **dict.fromkeys(("parameters", "initial"), Table.swept),
     **dict.fromkeys(("temperature", "density", "pressure", "sunlight"), condition),
@@ -131,7 +151,8 @@ OF_DELAYS: Readers = {
     "output": partial(Table.choice, choices=(DELAYS,)),
     **dict.fromkeys(("temperature", "pressure", "equivalence_ratio"), axis),
     **dict.fromkeys(("fuel", "oxidizer", "mixture"), moles),
-    **dict.fromkeys(("volume", "pressure_ratio"), trajectory),
+    "volume": volume,
+    "pressure_ratio": trajectory,
     **dict.fromkeys(("duration", "rtol"), Table.number),
     "criterion": criterion,
     "paired": Table.boolean,

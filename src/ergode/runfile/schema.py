@@ -67,6 +67,15 @@ _WALL = _closed(
     dict.fromkeys(("heat_transfer_coefficient", "temperature", "area"), _SEVERAL),
     "heat_transfer_coefficient", "temperature", "area",
 )  # fmt: skip
+_PISTON = _closed(
+    {
+        **dict.fromkeys(
+            ("area", "outer_pressure", "mobility", "mass_per_area", "velocity"), _SEVERAL
+        ),
+        "shape": {"enum": ["plane", "sphere"]},
+    },
+    "area", "outer_pressure",
+)  # fmt: skip
 _ROWS: Schema = {"type": "array", "items": {"type": ["number", "array"], "items": _NUMBER}}
 _OVER_TIME = _closed(
     {"times": {"anyOf": [{"type": "array", "items": _NUMBER}, _GRID]}, "values": _ROWS},
@@ -93,6 +102,7 @@ _BY_READER: dict[Any, Schema] = {
     kinetics.wall: _WALL,
     kinetics.condition: {"anyOf": [_SEVERAL, _OVER_TIME]},
     kinetics.trajectory: _OVER_TIME,
+    kinetics.volume: {"anyOf": [_OVER_TIME, _PISTON]},
     kinetics.rows: _ROWS,
     kinetics.axis: {"anyOf": [_SEVERAL, _GRID]},
     kinetics.moles: {"type": ["string", "object"], "additionalProperties": _SEVERAL},

@@ -272,7 +272,7 @@ def first_step_of(system, method, workspace, vectors, chain, histories, first, t
     """The first step: the shortest that one of the tanks alone would take."""
     group, species_count = workspace.group, system.invariants.shape[1]
     count, turns, shortest = system.absolute.size, turns_of(system.rates), span
-    step, heat = StepTime(0, 0.0, 0, 0.0), Heat(0.0, 0.0, 0.0, 0.0, 0.0)
+    step, heat = StepTime(0, 0.0, 0, 0.0), Heat(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for tank in no_unroll(range(tanks)):
         history = history_of(histories, first + tank)
         load(chain, vectors, tank, count, group)
@@ -338,7 +338,7 @@ def step_of_tank(system, method, workspace, vectors, chain, history, tank, turns
     change, trial = vectors.change, vectors.trial
     renewal = history.inflow[species_count + 1]
     load(chain, vectors, tank, count, group)
-    heat = Heat(0.0, 0.0, 0.0, 0.0, 0.0)
+    heat = Heat(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for turn in no_unroll(range(turns.last + method.m.size)):
         stage = turn - turns.last
         heat, dense = evaluate(
@@ -356,7 +356,9 @@ def step_of_tank(system, method, workspace, vectors, chain, history, tank, turns
                 )  # fmt: skip
             add_outflow(system, vectors, renewal, group)
         elif stage <= 0:
-            put_direction(system, workspace, vectors, turn, turns, dense, h)
+            put_direction(
+                system, workspace, vectors, turn, turns, dense, h, heat, 1.0 / (h * method.gamma)
+            )
         if stage == 0:
             sound = factorize(system, vectors, 1.0 / (h * method.gamma))
             add_solution(method, chain, history, tank, 0, heat, species_count, change, group)
@@ -364,9 +366,8 @@ def step_of_tank(system, method, workspace, vectors, chain, history, tank, turns
             add_solution(method, chain, history, tank, stage, heat, species_count, trial, group)
         if stage >= 0:
             solve_stage(
-                system, method, workspace, vectors, stage, turns, h, (0.0, 0.0), heat.capacity,
-                False,
-            )  # fmt: skip
+                system, method, workspace, vectors, stage, turns, h, (0.0, 0.0), heat, False
+            )
             barrier(group)
             hand_over_solution(system, method, workspace, vectors, chain, tank, stage, heat, group)
     absolute, relative = tolerances_at(system, history, rtol)

@@ -31,11 +31,13 @@ from ergode.kinetics.kernel_options import (
     FLOW,
     HEATING,
     MOLECULES,
+    MOVING,
     NEUTRINOS,
     TIMED,
     WALLED,
 )
 from ergode.kinetics.physics.equation_of_state import (
+    expansion,
     isobaric,
     pressure_of,
     response,
@@ -71,6 +73,8 @@ class Heat(NamedTuple):
     capacity: float  # heat capacity [erg/(g K)]
     outside: float  # dE/dt over the heat capacity [K/s]
     rise: float  # dT/dt [K/s]
+    # Derivative of the energy by V / V_0, where the volume is a variable (see `motion`).
+    by_volume: float
 
 
 def matter(thermo, y, group):
@@ -226,7 +230,7 @@ def heat_of(system, workspace, temperature, density, y, change, outside):
     """
     group = workspace.group
     thermo, t = system.thermo, temperature
-    energy, capacity, per_nucleus, per_electron = 0.0, 0.0, 0.0, 0.0
+    energy, capacity, per_nucleus, per_electron, by_volume = 0.0, 0.0, 0.0, 0.0, 0.0
     if MOLECULES:
         energy, capacity = energy_at(system, workspace, t, t, density, 0.0, 0.0, y)
     else:
@@ -235,6 +239,9 @@ def heat_of(system, workspace, temperature, density, y, change, outside):
         capacity, per_nucleus, per_electron, energy = response_of_zone(
             thermo.electrons, t, density, nuclei, electrons
         )
+        if MOVING:
+            by_density = expansion(thermo.electrons, t, density, nuclei, electrons)[3]
+            by_volume = -by_density * density / y[workspace.energies.size + 1]
     inverse, logarithm = 1.0 / t, log(t)
     work = GAS_CONSTANT * t if HEATING == PRESSURE else 0.0
     released = 0.0
@@ -248,7 +255,10 @@ def heat_of(system, workspace, temperature, density, y, change, outside):
     barrier(group)
     released = total_of(group, released, 0)
     barrier(group)
-    return Heat(t, energy, capacity, outside / capacity, (outside + released) / capacity)
+    if MOVING:
+        released -= by_volume * change[workspace.energies.size + 1]
+    rise = (outside + released) / capacity
+    return Heat(t, energy, capacity, outside / capacity, rise, by_volume)
 
 
 def put_energy_row(system, workspace, vectors, density, y, heat, renewal, squeeze, diagonal):
@@ -290,7 +300,7 @@ def put_energy_row(system, workspace, vectors, density, y, heat, renewal, squeez
     barrier(group)
 
 
-def put_gain(workspace, x, capacity):
+def put_gain(workspace, x, heat):
     """Replace the temperature in the solution `x` of a stage by the change of the energy.
 
     The change is divided by the heat capacity [K]. Ends in a barrier.
@@ -303,7 +313,10 @@ def put_gain(workspace, x, capacity):
         barrier(group)
         for i in no_unroll(share(group, 0, count)):
             part += workspace.energies[i] * x[i]
-        gained = x[count] + total_of(group, part, 0) / capacity
+        part = total_of(group, part, 0)
+        if MOVING:
+            part += heat.by_volume * x[count + 1]
+        gained = x[count] + part / heat.capacity
     barrier(group)
     if group.rank == 0:
         x[count] = gained

@@ -56,6 +56,12 @@ from ergode.kinetics.implicit.low_rank import (
     column_at,
     dilution_of,
 )
+from ergode.kinetics.implicit.motion import (
+    own_density,
+    put_motion,
+    put_motion_rows,
+    put_volume_column,
+)
 from ergode.kinetics.implicit.step_control import (
     end_temperature,
     fastest_heating,
@@ -92,6 +98,7 @@ from ergode.kinetics.kernel_options import (
     FORMULAS,
     HEATING,
     MOLECULES,
+    MOVING,
     OWN_TOLERANCES,
     PLASMA,
     POWERS,
@@ -214,6 +221,8 @@ def put_amounts(method, vectors, count, turn, stage, turns, species_count, group
             total += method.a[row, j & NONNEGATIVE] * U[(j * count + i) & NONNEGATIVE]
         if HEATING != FIXED and turn == turns.warmer and i == species_count:
             total *= 1.0 + _WARMER
+        if MOVING and turn == turns.denser and i == species_count + 1:
+            total *= 1.0 + _MORE
         vectors.new[i] = total
     if group.rank == 0:
         vectors.new[count] = 1.0
@@ -240,6 +249,7 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
     at, until = time_of(method, turn, turns, step)
     times, below = history.times, step.below
     own, isobar = given_at(history, isobar, below, until, at)
+    own = own_density(history, own, new, species_count)
     # The energy of nuclei depends on the density: at another time, an equal energy is another
     # temperature.
     squeezed = COMPRESSED and not MOLECULES and turn == turns.later
@@ -286,8 +296,11 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
     return hot, dense
 
 
-def put_direction(system, workspace, vectors, turn, turns, dense, h):
-    """Add the part of the Jacobian from this turn; `vectors.trial` is dy/dt of this turn."""
+def put_direction(system, workspace, vectors, turn, turns, dense, h, heat, diagonal):
+    """Add the part of the Jacobian from this turn; `vectors.trial` is dy/dt of this turn.
+
+    The diagonal of the matrix will get `diagonal`.
+    """
     group = workspace.group
     y, change, trial, count = vectors.y, vectors.change, vectors.trial, system.absolute.size
     warmer, denser, charged, later = turns.warmer, turns.denser, turns.charged, turns.later
@@ -302,6 +315,8 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
                 trial[i] /= _MORE
                 if not MOLECULES:
                     vectors.columns[2 * count + i] = trial[i]
+            if MOVING and turn == denser:
+                trial[i] /= _MORE * y[system.invariants.shape[1] + 1]
             if PLASMA and charged <= turn < charged + 2:
                 vectors.columns[(turn - charged) * count + i] = trial[i] / _MORE
             if turn == later:
@@ -309,11 +324,13 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
         barrier(group)
         if HEATING != FIXED and turn == warmer:
             put_temperature_column(system, vectors, trial, group)
+        if MOVING and turn == denser:
+            put_volume_column(system, vectors, trial, heat, diagonal, group)
         if HEATING == PRESSURE and MOLECULES and turn == denser:
             subtract_dilution(system, vectors, group, y, trial)
 
 
-def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, capacity, keeps):
+def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, heat, keeps):
     """Solve for a stage; `vectors.trial` is dy/dt at its amounts.
 
     If it `keeps` conserved sums, returns how much of them the linear system had lost.
@@ -351,7 +368,7 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, c
         elif PLASMA:
             add_electrons(system, workspace, vectors, electrons, squares)
     if SELF_HEATING:
-        put_gain(workspace, trial, capacity)
+        put_gain(workspace, trial, heat)
     lost = 0.0
     # The temperature of the next stage follows from these amounts.
     if SELF_HEATING and FLOW != STIRRED and keeps:
@@ -384,7 +401,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     peak, steepest = NOT_A_NUMBER, 0.0
     before, speed, ago, pushed = 0.0, 0.0, 0.0, 0.0
     after_reject, ends, sound, finite, keeps = False, False, True, True, True
-    hot, dense, heat = 0.0, 0.0, Heat(0.0, 0.0, 0.0, 0.0, 0.0)
+    hot, dense, heat = 0.0, 0.0, Heat(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     dilution = 0.0, 0.0
     isobar = isobar_of(system.thermo, history.density[0], y, group)
     while place < grid.size:
@@ -409,7 +426,11 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 renewal = renewal_of(system, history, below, at)
                 add_inflow(history.inflow, renewal, new, trial, species_count, group)
             squeeze, level = 0.0, isobar
-            if COMPRESSED:
+            if MOVING:
+                squeeze = put_motion(
+                    system, history, hot, dense, new, reactions_alone, trial, group
+                )
+            elif COMPRESSED:
                 at, until = time_of(method, turn, turns, StepTime(below, since, last, h))
                 squeeze = history_at(history.times, history.compression, below, until, at)
                 _, level = given_at(history, isobar, below, until, at)
@@ -465,19 +486,23 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                         system, workspace, vectors, dense, y, heat, renewal, squeeze,
                         1.0 / (h * method.gamma),
                     )  # fmt: skip
+                if MOVING:
+                    put_motion_rows(system, workspace, vectors, history, dense, heat, group)
                 if HEATING != FIXED:
                     dilution = dilution_of(system, workspace, y, hot, dense)
                 if FLOW == STIRRED:
                     add_outflow(system, vectors, renewal, group)
             elif stage <= 0:
-                put_direction(system, workspace, vectors, turn, turns, dense, h)
+                put_direction(
+                    system, workspace, vectors, turn, turns, dense, h, heat,
+                    1.0 / (h * method.gamma),
+                )  # fmt: skip
             if stage == 0:
                 sound = factorize(system, vectors, 1.0 / (h * method.gamma))
             if stage >= 0:
                 lost = solve_stage(
-                    system, method, workspace, vectors, stage, turns, h, dilution, heat.capacity,
-                    keeps,
-                )  # fmt: skip
+                    system, method, workspace, vectors, stage, turns, h, dilution, heat, keeps
+                )
                 blur = max(blur, lost)
         part = finish_step(
             method, absolute, rtol, system.thermo, workspace, vectors, species_count, heat
@@ -500,6 +525,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
         keeps = max(blur, worst) > BLURRED * rtol
         if SELF_HEATING:
             own, level = given_at(history, isobar, below, last, since + h)
+            own = own_density(history, own, new, species_count)
             end_temperature(system, method, workspace, vectors, heat, level, own)
         stop, base = grid[grid.size - 1], begin
         if TIMED:

@@ -66,7 +66,7 @@ class ImplicitRunner:
     ) -> None:
         """Integrate all zones and fill `outcome`."""
         options, tanks = problem.options, zones.tank_count
-        system = _with_state(_tables(problem.mechanism, problem.heating, problem.flow), problem)
+        system = _with_state(_tables(*problem.case), problem)
         if tanks > 1:
             device.run(
                 cpu_kernel(integrate_chains_cpu, problem.bound + problem.matter),
@@ -100,23 +100,26 @@ def _with_state(system: _Tables, problem: Problem) -> _Tables:
 
 
 @lru_cache(maxsize=32)
-def _tables(mechanism: Mechanism, heating: int, flow: int) -> System:
-    nothing = np.zeros(len(coupled(mechanism, heating, flow)[0]))
-    return system_of(mechanism, nothing, heating=heating, flow=flow)
+def _tables(mechanism: Mechanism, heating: int, flow: int, moving: int) -> System:
+    nothing = np.zeros(len(coupled(mechanism, heating, flow, moving)[0]))
+    return system_of(mechanism, nothing, heating=heating, flow=flow, moving=moving)
 
 
 @lru_cache(maxsize=16)
-def _block_tables(mechanism: Mechanism, heating: int, flow: int, few: bool) -> BlockSystem:
-    system = _tables(mechanism, heating, flow)
+def _block_tables(
+    mechanism: Mechanism, heating: int, flow: int, moving: int, few: bool
+) -> BlockSystem:
+    case = mechanism, heating, flow, moving
+    system = _tables(*case)
     threads, _ = shape_for(system.absolute.size, False, few)
-    return block_system_of(system, coupled(mechanism, heating, flow)[0], threads)
+    return block_system_of(system, coupled(*case)[0], threads)
 
 
 @lru_cache(maxsize=16)
 def _launch(tableau: Tableau, problem: Problem, device: Device, few: bool, many: bool) -> Launch:
     bindings = dict(problem.bound + problem.matter)
     options = (problem.options.rtol, problem.options.max_steps)
-    case = problem.mechanism, problem.heating, problem.flow
+    case = problem.case
     system = _with_state(_tables(*case), problem)
     if many and problem.tank_count == 1 and not bindings[DYNAMIC] and can_be_unrolled(system):
         system = system._replace(absolute=problem.tolerances)
