@@ -10,7 +10,7 @@ from kernel_cases import CARBON, burning, launch_of
 from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.kinetics import Piston, StirredTank, Wall, ignition_delay, integrate
+from ergode.kinetics import Piston, StirredTank, Trajectory, Wall, ignition_delay, integrate
 from ergode.kinetics.launch import empty_outcome
 
 ATM = 1.01325e6
@@ -60,6 +60,39 @@ def argon(times, volume, **options):
     )  # fmt: skip
 
 
+def furnace(time):
+    return 400.0 + 3e4 * np.sin(20.0 * time) ** 2
+
+
+def test_argon_moves_a_piston_in_a_furnace(tmp_path):
+    """A wall that changes in time; pistons by zone; parts are those of one call."""
+    area, mass, times = np.array([0.01, 0.02, 0.03]), np.array([10.0, 20.0, 30.0]), [0.0, 0.05, 0.1]
+    piston, wall = Piston(area, 1e6, mass_per_area=mass), Wall(1e6, furnace, 2.0 * area)
+    found = argon(times, piston, wall=wall, rtol=1e-6)
+    amount = 2e6 / 300.0  # n R / V_0
+
+    for k in range(3):
+
+        def change(t, y, k=k):
+            push = amount * y[2] / y[0]
+            hotter = 2e6 * area[k] * (furnace(t) - y[2]) - push * area[k] * y[1]
+            return [area[k] * y[1], (push - 1e6) / mass[k], hotter / (1.5 * amount)]
+
+        exact = solve_ivp(change, (0, 0.1), [1.0, 0.0, 300.0], "Radau", times, rtol=1e-10,
+                          atol=1e-10).y  # fmt: skip
+        np.testing.assert_allclose(found["volume_ratio"][k], exact[0], rtol=1e-6)
+        np.testing.assert_allclose(found["piston_velocity"][k], exact[1], rtol=3e-6, atol=1e-3)
+        np.testing.assert_allclose(found["temperature"][k], exact[2], rtol=1e-6)
+    assert found["temperature"].max() > 400.0 and found.attrs["method"] == "rodas4"
+    moved = Trajectory(np.linspace(0, 0.1, 3), np.full((3, 3), 400.0))
+    options = {"wall": Wall(1e4, moved, 0.02), "times": times, "volume": piston}
+    one, parts = argon(**options), argon(**options, store=tmp_path / "parts.zarr", chunk=1)
+    for name in ("temperature", "volume_ratio", "piston_velocity"):
+        np.testing.assert_array_equal(one[name], parts[name])
+    assert "Piston" in repr(ergode.inputs(one))
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("shape", "power"), [("plane", 0.0), ("sphere", 2.0 / 3.0)])
 def test_argon_moves_a_piston_adiabatically(shape, power):
     """Through several turns of its oscillation; and its energy is kept."""
@@ -83,16 +116,6 @@ def test_argon_moves_a_piston_adiabatically(shape, power):
         np.testing.assert_allclose(kept, kept[:, :1] * np.ones(41), rtol=within)
     assert found.attrs["method"] == "rodas4" and "energy_error" not in found
     assert (np.sign(np.diff(v[0])) != np.sign(v[0, 1] - v[0, 0])).any()  # it comes back
-
-
-def test_parts_and_points_are_those_of_one_call(tmp_path):
-    piston = Piston([0.01, 0.02, 0.03], 1e6, mass_per_area=[10.0, 20.0, 30.0])
-    one = argon([0.0, 0.05], piston)
-    parts = argon([0.0, 0.05], piston, store=tmp_path / "parts.zarr", chunk=1)
-    for name in ("temperature", "volume_ratio", "piston_velocity"):
-        np.testing.assert_array_equal(one[name], parts[name])
-    again = ergode.inputs(one)
-    assert "Piston" in repr(again)
 
 
 @pytest.mark.exhaustive

@@ -132,6 +132,10 @@ def test_a_volume_over_time_and_a_wall_are_valid(validator, tmp_path):
     hot = np.array([450.0, 600.0])
     kept = np.exp(-2e5 * 0.02 / (1.5 * 1e6 / hot))
     np.testing.assert_allclose(found, 500.0 + (hot - 500.0) * kept, rtol=1e-5)
+    changing = walled.replace("= 500.0", "= { times = [0, 1], values = [300, 500] }")
+    path.write_text(changing)
+    assert is_valid(validator, changing)
+    assert read(path).request.options["wall"].temperature.values.tolist() == [300.0, 500.0]
     free = text.replace("volume = {", "#") + "[integrate.volume]\narea = 0.1\nmass_per_area = 1\n"
     path.write_text(free + "outer_pressure = 5e5\n")
     assert is_valid(validator, path.read_text()) and not is_valid(validator, free)
@@ -140,7 +144,7 @@ def test_a_volume_over_time_and_a_wall_are_valid(validator, tmp_path):
     with pytest.raises(ergode.ReadError, match="needs the key 'outer_pressure'"):
         read(path)
     path.write_text(free + "outer_pressure = 5e5\nmobility = 1\n")
-    with pytest.raises(ergode.ReadError, match="both are given"):
+    with pytest.raises(ergode.ModelError, match="machine.toml: .*both are given"):
         read(path)
     for old, new, words in (
         ("area = 2", "", "needs the key 'area'"),

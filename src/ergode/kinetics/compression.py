@@ -66,8 +66,8 @@ def given_over_time(name: str, value: Any, grid: np.ndarray, rtol: float) -> Giv
         times, values, slopes = _of_function(name, value, grid, rtol)
     else:
         raise ModelError(
-            f"{name} is {value!r}, and heating is 'given-{name}'; expected a Trajectory"
-            f"{', a Piston' if name == 'volume' else ''} or a function of time, or "
+            f"{name} is {value!r}, and heating is 'given-{name}'; expected a Trajectory or a "
+            f"function of time{', a Piston' if name == 'volume' else ''}, or "
             f"heating='constant-{name}'"
         )
     grown = np.cumsum(0.5 * (slopes[:, 1:] + slopes[:, :-1]) * np.diff(times), axis=1)

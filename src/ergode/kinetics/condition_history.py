@@ -22,7 +22,7 @@ from ergode.kinetics.kernel_options import (
     TIMED,
     WALLED,
 )
-from ergode.kinetics.tables import CLOSED, ConditionHistory
+from ergode.kinetics.tables import CHANGING, CLOSED, ConditionHistory
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -79,6 +79,20 @@ def bend(times, values, k, h, more):
     width, following = times[k + 1] - times[k], times[k + 2] - times[k + 1]
     jump = (values[k + 2] - values[k + 1]) / following - (values[k + 1] - values[k]) / width
     return abs(jump) * min(h, max(width, following)) / (values[k + 1] + more)
+
+
+def wall_at(history, below, last, since):
+    """Coefficient times area of the wall, and its temperature, at a time."""
+    if WALLED == CHANGING:
+        times, width = history.times, history.times.size + 1
+        passage, around = history.wall[:width], history.wall[width : 2 * width]
+        return (
+            history_at(times, passage, below, last, since),
+            history_at(times, around, below, last, since),
+        )  # fmt: skip
+    if WALLED:
+        return history.wall[0], history.wall[1]
+    return 0.0, 0.0
 
 
 def until_driven(times, drives, below, since, k, left, change):
@@ -147,6 +161,8 @@ def horizon(history, below, since, h, change, tolerance):
             share = min(
                 share, until_driven(times, history.compression, below, since, k, left, change)
             )
+        if WALLED == CHANGING:
+            share = min(share, until_driven(times, history.wall, below, since, k, left, change))
         if share <= 1.0:
             h = min(h, passed + share * width)
         final = k + 2 >= times.size
@@ -162,6 +178,8 @@ def horizon(history, below, since, h, change, tolerance):
                 smooth = smooth and drives_bend(times, history.drives, k, h) <= tolerance
             if COMPRESSED and not MOVING:
                 smooth = smooth and drives_bend(times, history.compression, k, h) <= tolerance
+            if WALLED == CHANGING:
+                smooth = smooth and drives_bend(times, history.wall, k, h) <= tolerance
         if h * NEARLY < end:
             # Two equal steps to the knot avoid a tiny last step.
             return h if smooth else min(h, 0.5 * end), k, False

@@ -17,12 +17,15 @@ from ergode.kinetics.compression import given_over_time, mass_over_time
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
 from ergode.kinetics.pistons import Piston
-from ergode.kinetics.reactors import Given, PlugFlow, StirredTank, Wall
+from ergode.kinetics.reactors import COEFFICIENT, Given, PlugFlow, StirredTank, Wall
 from ergode.kinetics.tables import (
+    CHANGING,
     CLOSED,
     FIXED,
+    NO_WALL,
     PLUG,
     PRESSURE,
+    STEADY,
     STILL,
     STIRRED,
     VOLUME,
@@ -78,9 +81,16 @@ class Zones:
         return self.is_compressed or (self.flow == STIRRED and self.history.times.size > 1)
 
     @property
+    def walled(self) -> int:
+        """Whether heat passes through a wall: `NO_WALL`, `STEADY` or `CHANGING`."""
+        if isinstance(self.history.wall, tuple):
+            return NO_WALL
+        return STEADY if self.history.wall.shape[1] == 2 else CHANGING
+
+    @property
     def is_walled(self) -> bool:
         """Whether heat passes through a wall."""
-        return not isinstance(self.history.wall, tuple)
+        return self.walled != NO_WALL
 
 
 def zones_of(
@@ -145,6 +155,9 @@ def zones_of(
         if mechanism.molecular and mode == VOLUME:
             gathered = mass_over_time(ends, mass, rtol)
         histories[_MASS] = gathered[:2]
+    if isinstance(wall, Wall):
+        for name, value in wall.over_time.items():
+            histories[name] = _values(name, value, grid, rtol)
     for name, value in (drives or {}).items():
         histories[_driven(name)] = _values(_driven(name), value, grid, rtol)
     sizes = {name: value.shape[0] for name, (_, value) in histories.items()}
@@ -216,7 +229,8 @@ def zones_of(
         slopes = np.sum([_on_grid(one, times, count, 0.0) for one in tables], axis=0)
         history = history._replace(compression=np.c_[slopes, np.abs(slopes).max(axis=1)])
     if wall is not None:
-        history = history._replace(wall=wall.rows(count))
+        changing = {name: _on_grid(histories[name], times, count, 0.0) for name in wall.over_time}
+        history = history._replace(wall=wall.rows(count, changing))
     if mechanism.has_sunlight:
         light = _on_grid(histories["sunlight"], times, count, 1.0)
         brightest = light.max(axis=1, keepdims=True)
@@ -390,6 +404,7 @@ def _values(
     The sunlight may be zero; a parameter may have any sign.
     """
     dark, free = name == "sunlight", name.startswith("parameter")
+    level = free or name == COEFFICIENT
     times = None
     if isinstance(value, Trajectory):
         times, rows = value.times, np.atleast_2d(value.values)
@@ -398,7 +413,7 @@ def _values(
             raise ModelError(f"{name} is a function of time; expected its value at one time")
         # Small values of the sunlight are as accurate as those of about one.
         shift = 1.0 if dark else 0.0
-        if free:  # as accurate as the largest value
+        if level:  # as accurate as the largest value
             seen = [value(float(t)) for t in np.linspace(grid[0], grid[-1], _SAMPLED)]
             shift = 2.0 * float(np.abs(np.asarray(seen, np.float64)).max()) or 1.0
         times, rows = tabulated(
@@ -416,7 +431,7 @@ def _values(
                 f"{name} is {rows[zone, point]} in zone {zone}; expected finite numbers"
             )
     else:
-        check_signs(name, rows, may_vanish=dark)
+        check_signs(name, rows, may_vanish=dark or name == COEFFICIENT)
     return times, rows
 
 

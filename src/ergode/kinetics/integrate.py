@@ -152,8 +152,8 @@ def integrate(
         other species, by the implicit methods. With `PlugFlow`, `times` are positions along a tube
         (see `plug_flow`).
     wall : Wall, optional
-        A wall through which heat passes (see `Wall`), of molecules that heat themselves, by
-        ``"rodas4"`` or ``"rosenbrock23"``. The default is no wall: zones are adiabatic.
+        A wall through which heat passes (see `Wall`), of molecules that heat themselves. The
+        default is no wall: zones are adiabatic.
     rate_factors : array_like, shape [reaction_count] or [point_count, reaction_count], optional
         Factors of the coefficients of all reactions, in the order of the network. Coefficients by
         detailed balance follow their forward reactions, and their factor is 1. Each row is a point
@@ -347,7 +347,12 @@ def integrate(
         chosen, _ = choose(decided("method", suits.name))
     chosen.refuse(
         chosen.why_unsupported(
-            mechanism, zones.heating, zones.flow, by_zone=by_zone, moving=zones.moving
+            mechanism,
+            zones.heating,
+            zones.flow,
+            by_zone=by_zone,
+            moving=zones.moving,
+            walled=zones.walled,
         )
     )
     tolerances = asked.filled(mechanism, scale)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ergode.core.compiler.language import option
-from ergode.kinetics.tables import CLOSED, FIXED, STILL
+from ergode.kinetics.tables import CLOSED, FIXED, NO_WALL, STILL
 
 THIRD_BODIES = option(False)
 """Whether some coefficients depend on collision partners, pressure or enthalpy of reaction."""
@@ -43,8 +43,8 @@ COMPRESSED = option(False)
 """Whether the volume or the pressure of zones that heat themselves changes by itself."""
 MOVING = option(STILL)
 """Whether the volume follows from the pressure: `STILL`, `MOBILE` or `INERT`."""
-WALLED = option(False)
-"""Whether heat passes through a wall."""
+WALLED = option(NO_WALL)
+"""Whether heat passes through a wall: `NO_WALL`, `STEADY` or `CHANGING`."""
 EXCHANGES = option(False)
 """Whether work or heat from outside changes the energy of molecules, for `bdf`."""
 NEUTRINOS = option(False)

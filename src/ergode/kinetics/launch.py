@@ -173,7 +173,7 @@ def matter_bindings(
         SELF_HEATING: zones.heating != FIXED and not zones.isothermal,
         COMPRESSED: zones.is_compressed,
         MOVING: zones.moving,
-        WALLED: zones.is_walled,
+        WALLED: zones.walled,
     }  # fmt: skip
     # An option that no kernel names is an error.
     needs_pressure = (zones.heating == PRESSURE or zones.is_compressed) and mechanism.nuclear

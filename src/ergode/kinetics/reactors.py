@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike
 from ergode.core.errors import ModelError
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.over_time import Trajectory
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED
 from ergode.models.reactions.network import ReactionNetwork
@@ -274,16 +275,21 @@ class PlugFlow:
         )
 
 
+COEFFICIENT = "heat_transfer_coefficient"
+_AROUND = "temperature of the wall"
+
+
 @dataclass(frozen=True, eq=False)
 class Wall:
     """A wall through which heat passes: dU/dt = h A (T_wall - T).
 
     Parameters
     ----------
-    heat_transfer_coefficient : float or array_like of shape [zone_count]
-        h [erg/(cm2 s K)]; 1 W/(m2 K) is 1e3. 0 is an insulated wall.
-    temperature : float or array_like of shape [zone_count]
-        Of the wall [K]; it does not change.
+    heat_transfer_coefficient : float, array_like of shape [zone_count], Trajectory, or function
+        h [erg/(cm2 s K)]; 1 W/(m2 K) is 1e3. 0 is an insulated wall. As a `Trajectory` or a
+        function of time it changes, as that of an engine; for ``"rodas4"``.
+    temperature : float, array_like of shape [zone_count], Trajectory, or function
+        Of the wall [K]; it may change in time, too.
     area : float or array_like of shape [zone_count]
         Area of the wall over the volume of the gas at the first time [1/cm]: 6 over the diameter of
         a sphere. The area itself does not change with the volume.
@@ -294,40 +300,84 @@ class Wall:
     >>> wall = ergode.kinetics.Wall(5e4, temperature=300.0, area=6.0 / 5.0)
     >>> wall.area.tolist()
     [1.2]
+    >>> heater = ergode.kinetics.Wall(5e4, lambda time: 300.0 + 20.0 * time, area=1.2)  # 20 K/s
     """
 
-    heat_transfer_coefficient: np.ndarray
-    temperature: np.ndarray
+    heat_transfer_coefficient: Any
+    temperature: Any
     area: np.ndarray
 
-    def __init__(
-        self, heat_transfer_coefficient: ArrayLike, temperature: ArrayLike, area: ArrayLike
-    ) -> None:
-        name = "heat_transfer_coefficient"
-        coefficient = by_zone(name, heat_transfer_coefficient)
-        check_signs(name, coefficient, may_vanish=True)
-        object.__setattr__(self, name, coefficient)
-        object.__setattr__(self, "temperature", _positive("temperature of the wall", temperature))
+    def __init__(self, heat_transfer_coefficient: Any, temperature: Any, area: ArrayLike) -> None:
+        coefficient = heat_transfer_coefficient
+        if not _changes(coefficient):
+            coefficient = by_zone(COEFFICIENT, coefficient, _OR_OVER_TIME)
+            check_signs(COEFFICIENT, coefficient, may_vanish=True)
+        if not _changes(temperature):
+            temperature = by_zone(_AROUND, temperature, _OR_OVER_TIME)
+            check_signs(_AROUND, temperature)
+        object.__setattr__(self, COEFFICIENT, coefficient)
+        object.__setattr__(self, "temperature", temperature)
         object.__setattr__(self, "area", _positive("area of the wall", area))
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """Number of values by the name of what has them."""
+    def _named(self) -> dict[str, Any]:
         return {
-            "heat_transfer_coefficient": self.heat_transfer_coefficient.size,
-            "temperature of the wall": self.temperature.size,
-            "area of the wall": self.area.size,
-        }
+            COEFFICIENT: self.heat_transfer_coefficient, _AROUND: self.temperature,
+            "area of the wall": self.area,
+        }  # fmt: skip
+
+    @property
+    def over_time(self) -> dict[str, Any]:
+        """What changes in time, by name."""
+        return {name: value for name, value in self._named.items() if _changes(value)}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of values by the name of what has them; of a function they are not known."""
+        found = {}
+        for name, value in self._named.items():
+            if isinstance(value, Trajectory):
+                found[name] = len(np.atleast_2d(value.values))
+            elif not callable(value):
+                found[name] = value.size
+        return found
 
     def part(self, start: int, stop: int) -> Wall:
         """The walls of some of the zones."""
-        every = self.heat_transfer_coefficient, self.temperature, self.area
-        return Wall(*(one[start:stop] if one.size > 1 else one for one in every))
 
-    def rows(self, count: int) -> np.ndarray:
-        """What kernels know of the wall (see `ConditionHistory.wall`)."""
-        both = self.heat_transfer_coefficient * self.area, self.temperature
-        return np.stack([np.broadcast_to(one, count) for one in both], axis=1)
+        def cut(value: Any) -> Any:
+            if isinstance(value, Trajectory):
+                several = value.values.ndim > 1 and len(value.values) > 1
+                return Trajectory(value.times, value.values[start:stop]) if several else value
+            return value if callable(value) or value.size == 1 else value[start:stop]
+
+        return Wall(*map(cut, self._named.values()))
+
+    def rows(self, count: int, changing: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What kernels know of the wall (see `ConditionHistory.wall`).
+
+        `changing` has what is `over_time`, shape [zone_count, knot_count].
+        """
+        both = [
+            changing[name] if name in changing else np.broadcast_to(value, count)[:, None]
+            for name, value in (
+                (COEFFICIENT, self.heat_transfer_coefficient),
+                (_AROUND, self.temperature),
+            )
+        ]
+        both[0] = both[0] * np.broadcast_to(self.area, count)[:, None]
+        if not changing:
+            return np.hstack(both)
+        width = max(one.shape[1] for one in both)
+        tables = [np.broadcast_to(one, (count, width)) for one in both]
+        return np.hstack([np.c_[one, one.max(axis=1)] for one in tables])
+
+
+_OR_OVER_TIME = ", a Trajectory or a function of time"
+
+
+def _changes(value: Any) -> bool:
+    return isinstance(value, Trajectory) or callable(value)
 
 
 def _check_fixed(

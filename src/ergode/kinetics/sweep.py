@@ -128,15 +128,14 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
     exchange = {name: arguments[name] for name in ("reactor", "wall", "volume")}
     exchange = {k: one for k, one in exchange.items() if isinstance(one, _EXCHANGE)}
     named = {name: value for name, value in named.items() if name not in exchange}
+    walls = arguments["wall"].over_time if arguments["wall"] is not None else {}
+    for name, value in walls.items():
+        _refuse_rows(name, value, arguments["times"])
     for name, value in (named | drives).items():
         if isinstance(value, Trajectory):
             sizes.append(np.atleast_2d(value.values).shape[0])
         elif callable(value):
-            if np.size(value(float(np.ravel(arguments["times"])[0]))) > 1:
-                raise PlanError(
-                    f"executor, store and chunk: {name} is a function of time for each zone, whose "
-                    "zones are tabulated together; give a Trajectory"
-                )
+            _refuse_rows(name, value, arguments["times"])
             continue
         elif value is not None:
             sizes.append(np.size(value))
@@ -173,6 +172,15 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         return changed
 
     return Axis("zone", range(max([1, *sizes])), cut)
+
+
+def _refuse_rows(name: str, value: Any, times: Any) -> None:
+    """Refuse to divide a function of time for each zone: its knots are common to all."""
+    if callable(value) and np.size(value(float(np.ravel(times)[0]))) > 1:
+        raise PlanError(
+            f"executor, store and chunk: {name} is a function of time for each zone, whose "
+            "zones are tabulated together; give a Trajectory"
+        )
 
 
 def _tolerances_of_part(arguments: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:

@@ -23,6 +23,10 @@ STILL, MOBILE, INERT = 0, 1, 2
 """The volume is given; or it follows from the pressure, by a piston without or with a mass."""
 
 
+NO_WALL, STEADY, CHANGING = 0, 1, 2
+"""Whether heat passes through a wall, whose temperature or coefficient may change in time."""
+
+
 CLOSED, STIRRED, PLUG = 0, 1, 2
 """Nothing flows in or out; or the zone is a stirred tank, or moves along a tube."""
 
@@ -68,7 +72,8 @@ class ConditionHistory(NamedTuple):
     # is given over time and the zone heats itself; then its largest magnitude. Otherwise ``()``.
     compression: Any = ()
     # float64 [zone_count, 2]: heat transfer coefficient times area of the wall over the volume at
-    # the start [erg/(cm3 s K)], and temperature of the wall [K]; ``()`` without walls.
+    # the start [erg/(cm3 s K)], and temperature of the wall [K]; ``()`` without walls. Where one of
+    # them changes in time, shape [zone_count, 2 (knot_count + 1)]: values, then the largest.
     wall: Any = ()
     # float64 [zone_count, 5]: of a piston: rate of the volume [1/s]; outer pressure over that at
     # first; pressure at first [dyn/cm2]; power of the volume that is the area; and, not for

@@ -50,7 +50,9 @@ def wall(table: Table, key: str) -> kinetics.Wall:
         if name not in part:
             raise part.error(f"{part.place} needs the key '{name}' (a number, or a list)")
     with part.explaining():
-        return kinetics.Wall(*(part.one_or_more(name) for name in names))
+        return kinetics.Wall(
+            condition(part, names[0]), condition(part, names[1]), part.one_or_more("area")
+        )
 
 
 def condition(table: Table, key: str) -> float | list[float] | kinetics.Trajectory:

@@ -63,10 +63,6 @@ _TANK = _closed(
     "inflow", "residence_time",
 )  # fmt: skip
 _TUBE = _closed({"velocity": _SEVERAL}, "velocity")
-_WALL = _closed(
-    dict.fromkeys(("heat_transfer_coefficient", "temperature", "area"), _SEVERAL),
-    "heat_transfer_coefficient", "temperature", "area",
-)  # fmt: skip
 _PISTON = _closed(
     {
         **dict.fromkeys(
@@ -80,6 +76,14 @@ _ROWS: Schema = {"type": "array", "items": {"type": ["number", "array"], "items"
 _OVER_TIME = _closed(
     {"times": {"anyOf": [{"type": "array", "items": _NUMBER}, _GRID]}, "values": _ROWS},
     "times", "values",
+)  # fmt: skip
+_OR_OVER_TIME: Schema = {"anyOf": [_SEVERAL, _OVER_TIME]}
+_WALL = _closed(
+    {
+        **dict.fromkeys(("heat_transfer_coefficient", "temperature"), _OR_OVER_TIME),
+        "area": _SEVERAL,
+    },
+    "heat_transfer_coefficient", "temperature", "area",
 )  # fmt: skip
 _HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
 _BY_READER: dict[Any, Schema] = {
@@ -100,7 +104,7 @@ _BY_READER: dict[Any, Schema] = {
     kinetics.absolute: {**_SEVERAL, "type": ["number", "array", "object"]},
     kinetics.reactor: {"anyOf": [_TANK, _TUBE]},
     kinetics.wall: _WALL,
-    kinetics.condition: {"anyOf": [_SEVERAL, _OVER_TIME]},
+    kinetics.condition: _OR_OVER_TIME,
     kinetics.trajectory: _OVER_TIME,
     kinetics.volume: {"anyOf": [_OVER_TIME, _PISTON]},
     kinetics.rows: _ROWS,

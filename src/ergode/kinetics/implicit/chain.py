@@ -31,7 +31,7 @@ from ergode.core.compiler.language import by_reference, hold, no_refcount, no_un
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import log
 from ergode.core.status import Status
-from ergode.kinetics.condition_history import NEARLY, history_of
+from ergode.kinetics.condition_history import NEARLY, history_of, wall_at
 from ergode.kinetics.implicit.energy import (
     Heat,
     Isobar,
@@ -311,8 +311,9 @@ def evaluate(system, method, workspace, vectors, chain, history, tank, turn, tur
         outside = 0.0
         if SELF_HEATING and not reactions_alone:
             outside = outside_rate(
-                system, workspace, hot, dense, new, history, renewal, 0.0, isobar
-            )
+                system, workspace, hot, dense, new, history, renewal, 0.0, isobar,
+                wall_at(history, 0, 0, 0.0),
+            )  # fmt: skip
             if turn == 0:
                 heat = heat_of(system, workspace, hot, dense, new, trial, outside)
             outside /= heat.capacity

@@ -183,12 +183,14 @@ def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
     return math.nan
 
 
-def outside_rate(system, workspace, temperature, density, y, history, renewal, squeeze, isobar):
+def outside_rate(
+    system, workspace, temperature, density, y, history, renewal, squeeze, isobar, wall
+):
     """dE/dt: what flows in less what flows out, work, heat, less neutrino losses [erg/(g s)].
 
     In a stirred tank `renewal` is one over the residence time. `squeeze` is the logarithmic slope
-    of a density or pressure that is given over time; a pressure is that of `isobar`. Begins in a
-    barrier.
+    of a density or pressure that is given over time; a pressure is that of `isobar`. `wall` is of
+    `wall_at`. Begins in a barrier.
     """
     group = workspace.group
     thermo, t, rate = system.thermo, temperature, 0.0
@@ -206,7 +208,7 @@ def outside_rate(system, workspace, temperature, density, y, history, renewal, s
             part += y[i]
         rate += total_of(group, part, 1) * GAS_CONSTANT * t * squeeze
     if WALLED:
-        heat = history.wall[0] * (history.wall[1] - t)
+        heat = wall[0] * (wall[1] - t)
         if FLOW == STIRRED and TIMED:  # of a mass that may change
             heat *= renewal / history.inflow[workspace.energies.size + 1]
         rate += heat

@@ -37,7 +37,7 @@ from ergode.core.compiler.language import (
 from ergode.core.group import ONE, barrier, share, total_of
 from ergode.core.status import Status
 from ergode.kinetics.block.elimination import block_factorize, block_solve
-from ergode.kinetics.condition_history import history_at, history_of
+from ergode.kinetics.condition_history import history_at, history_of, wall_at
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.energy import (
     Heat,
@@ -421,8 +421,8 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             renewal = 0.0
             # A kind of collision partners changes only the reactions.
             reactions_alone = turn > 0 and turn < turns.warmer
+            at, until = time_of(method, turn, turns, StepTime(below, since, last, h))
             if FLOW == STIRRED and not reactions_alone:
-                at, _ = time_of(method, turn, turns, StepTime(below, since, last, h))
                 renewal = renewal_of(system, history, below, at)
                 add_inflow(history.inflow, renewal, new, trial, species_count, group)
             squeeze, level = 0.0, isobar
@@ -431,15 +431,15 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     system, history, hot, dense, new, reactions_alone, trial, group
                 )
             elif COMPRESSED:
-                at, until = time_of(method, turn, turns, StepTime(below, since, last, h))
                 squeeze = history_at(history.times, history.compression, below, until, at)
                 _, level = given_at(history, isobar, below, until, at)
             if HEATING != FIXED:
                 outside = 0.0
                 if SELF_HEATING and not reactions_alone:
                     outside = outside_rate(
-                        system, workspace, hot, dense, new, history, renewal, squeeze, level
-                    )
+                        system, workspace, hot, dense, new, history, renewal, squeeze, level,
+                        wall_at(history, below, until, at),
+                    )  # fmt: skip
                     if turn == 0:
                         isobar = Isobar(isobar.pressure, dense)
                         heat = heat_of(system, workspace, hot, dense, new, trial, outside)
