@@ -225,6 +225,9 @@ def test_ignition_delays_are_valid(validator, tmp_path):
         assert not is_valid(validator, path.read_text())
         with pytest.raises(ergode.ReadError, match=words):
             read(path)
+    path.write_text(own.replace("paired = true", "paired = true\nequivalence_ratio = 1.0"))
+    with pytest.raises(ergode.ReadError, match="has the keys 'mixture' and 'equivalence_ratio'"):
+        read(path)
     path.write_text(own + "[initial]\nH2 = 1.0\n")
     with pytest.raises(ergode.ReadError, match="ignition delays have a fuel or a mixture"):
         read(path)

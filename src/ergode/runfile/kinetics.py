@@ -227,6 +227,12 @@ def read(top: Table) -> KineticRun:
     table = top.table("integrate")
     if "output" in table:
         table.only(OF_DELAYS)
+        for name in ("fuel", "oxidizer", "equivalence_ratio"):
+            if "mixture" in table and name in table:
+                raise table.error(
+                    f"{table.place} has the keys 'mixture' and '{name}'; expected a mixture, or a "
+                    "fuel with an oxidizer and an equivalence_ratio"
+                )
         delays = {key: OF_DELAYS[key](table, key) for key in table.values}
         if "initial" in top:
             raise table.error("[initial] is given; ignition delays have a fuel or a mixture")
