@@ -76,6 +76,14 @@ def test_a_tank_is_valid(validator, tmp_path):
     path.write_text(path.read_text().replace("outflow_ratio = 0.5", "tank_count = 2"))
     assert is_valid(validator, path.read_text())
     assert read(path).request.options["reactor"].tank_count == 2
+    text = path.read_text().replace(
+        "tank_count = 2", "flow_ratio = { times = [0, 1], values = [1, 0] }"
+    )
+    path.write_text(text.replace("A = 1 }", "A = { times = [0, 1], values = [1, 2] } }"))
+    assert is_valid(validator, path.read_text())
+    tank = read(path).request.options["reactor"]
+    assert tank.flow_ratio.values.tolist() == [1.0, 0.0]
+    assert tank.inflow["A"].values.tolist() == [1.0, 2.0]
 
 
 def test_a_tube_is_valid(validator, tmp_path):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
+    FED,
     FLOW,
     FORMULAS,
     MOVING,
@@ -41,6 +42,7 @@ def history_of(history, zone):
         history.parameters[zone] if FORMULAS else (), history.drives[zone] if FORMULAS else (),
         history.compression[zone] if COMPRESSED and not MOVING else (),
         history.wall[zone] if WALLED else (), history.motion[zone] if MOVING else (),
+        history.feed[zone] if FED else (),
     )  # fmt: skip
 
 
@@ -79,6 +81,13 @@ def bend(times, values, k, h, more):
     width, following = times[k + 1] - times[k], times[k + 2] - times[k + 1]
     jump = (values[k + 2] - values[k + 1]) / following - (values[k + 1] - values[k]) / width
     return abs(jump) * min(h, max(width, following)) / (values[k + 1] + more)
+
+
+def fed_at(history, column, below, last, since):
+    """A column of `feed` at a time."""
+    width = history.times.size + 1
+    values = history.feed[column * width : (column + 1) * width]
+    return history_at(history.times, values, below, last, since)
 
 
 def wall_at(history, below, last, since):
@@ -163,6 +172,8 @@ def horizon(history, below, since, h, change, tolerance):
             )
         if WALLED == CHANGING:
             share = min(share, until_driven(times, history.wall, below, since, k, left, change))
+        if FED:
+            share = min(share, until_driven(times, history.feed, below, since, k, left, change))
         if share <= 1.0:
             h = min(h, passed + share * width)
         final = k + 2 >= times.size
@@ -180,6 +191,8 @@ def horizon(history, below, since, h, change, tolerance):
                 smooth = smooth and drives_bend(times, history.compression, k, h) <= tolerance
             if WALLED == CHANGING:
                 smooth = smooth and drives_bend(times, history.wall, k, h) <= tolerance
+            if FED:
+                smooth = smooth and drives_bend(times, history.feed, k, h) <= tolerance
         if h * NEARLY < end:
             # Two equal steps to the knot avoid a tiny last step.
             return h if smooth else min(h, 0.5 * end), k, False

@@ -13,7 +13,8 @@ from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import check_room, warn
 from ergode.core.words import counted
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
-from ergode.kinetics.compression import given_over_time, mass_over_time
+from ergode.kinetics.compression import given_over_time
+from ergode.kinetics.feeds import feed_of, feed_rows, mass_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
 from ergode.kinetics.pistons import Piston
@@ -40,7 +41,7 @@ _SUM_TOLERANCE = 1e-3
 _ROUNDING = 1e-15  # of functions that were tabulated with a shift, relative to the shift
 _SAMPLED = 257  # times at which the size of a parameter is found
 
-_MASS = "mass in the tank"
+_MASS, _INFLOW = "mass in the tank", "inflow"
 
 ISOTHERMAL = "isothermal-constant-pressure"
 HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE}
@@ -69,6 +70,11 @@ class Zones:
     def is_compressed(self) -> bool:
         """Whether volume or pressure change by themselves, and the zone heats itself."""
         return not isinstance(self.history.compression, tuple) or self.moving != STILL
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether what flows into a stirred tank changes in time."""
+        return not isinstance(self.history.feed, tuple)
 
     @property
     def moving(self) -> int:
@@ -148,13 +154,6 @@ def zones_of(
     _check_given(mechanism, histories, heating, has_piston=piston is not None)
     if given and isinstance(reactor, PlugFlow):
         raise ModelError(f"heating is {heating!r}, and the reactor a PlugFlow; expected a tank")
-    gathered = None
-    if isinstance(reactor, StirredTank) and reactor.growth.any() and grid is not None:
-        ends, mass = grid[[0, -1]], reactor.mass(grid)[:, [0, -1]]
-        gathered = ends, mass, np.zeros(1)
-        if mechanism.molecular and mode == VOLUME:
-            gathered = mass_over_time(ends, mass, rtol)
-        histories[_MASS] = gathered[:2]
     if isinstance(wall, Wall):
         for name, value in wall.over_time.items():
             histories[name] = _values(name, value, grid, rtol)
@@ -185,6 +184,15 @@ def zones_of(
             f"tank_count is {tanks}, and {longest} has {counted(count, 'value')}; expected a "
             "multiple of tank_count: one value for each tank of each chain"
         )
+    about = Given("density" in histories, mode, isothermal)
+    gathered = feed = None
+    if isinstance(reactor, StirredTank) and grid is not None:
+        if reactor.changes:
+            feed = feed_of(reactor, network, mechanism, grid, rtol, about)
+            histories[_INFLOW] = feed.times, feed.columns[:1, 0]
+        if reactor.growth.any():
+            gathered = mass_of(reactor, feed, grid, rtol, mechanism.molecular and mode == VOLUME)
+            histories[_MASS] = gathered[:2]
     times = _common_times(histories, grid)
     if times.size == 1 and grid is not None and mechanism.needs("time"):
         times = np.array([grid[0], grid[-1]])
@@ -240,8 +248,14 @@ def zones_of(
             **_formula_inputs(network, mechanism, histories, times, count, parameters, drives or {})
         )
     if reactor is not None:
-        flow, about = reactor.flow, Given("density" in histories, mode, isothermal)
-        history = history._replace(inflow=reactor.rows(network, mechanism, amounts, about))
+        flow, at_first = reactor.flow, reactor
+        if isinstance(reactor, StirredTank) and feed is not None:
+            at_first = reactor.at_first(times[:1])
+        inflow = at_first.rows(network, mechanism, amounts, about)
+        if feed is not None:
+            inflow, table = feed_rows(feed, network, mechanism, times, amounts, inflow)
+            history = history._replace(feed=table)
+        history = history._replace(inflow=inflow)
     if mode != FIXED:
         amounts = np.concatenate([amounts, hot[:, :1]], axis=1)
     if piston is not None:
@@ -389,7 +403,7 @@ def _check_given(
             else "sunlight is given, but no coefficient depends on it"
         )
     for name, (times, _) in histories.items():
-        if name in ("sunlight", given, _MASS):
+        if name in ("sunlight", given):
             continue
         if times is not None and (heating or (name != "temperature" and mechanism.molecular)):
             more = "; use heating='given-pressure'" if name == "pressure" else ""

@@ -22,6 +22,7 @@ from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import Method, MethodName, choose, suited
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.outputs import dataset_of
+from ergode.kinetics.over_time import Trajectory
 from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
     StateName,
@@ -433,13 +434,17 @@ def _inflow_of(reactor: StirredTank | PlugFlow | None) -> dict[str, Any]:
     """Attributes of what flows in."""
     if not isinstance(reactor, StirredTank):
         return {}
-    given = {**reactor.inflow, "temperature": reactor.temperature}
+    given = {
+        **reactor.inflow, "temperature": reactor.temperature, "flow_ratio": reactor.flow_ratio
+    }  # fmt: skip
     tanks = {"tank_count": reactor.tank_count} if reactor.tank_count > 1 else {}
-    shown = {
-        name: "one for each zone" if np.size(value) > 1 else repr(float(np.ravel(value)[0]))
-        for name, value in given.items()
-        if value is not None
-    }
+
+    def shown_as(value: Any) -> str:
+        if callable(value) or isinstance(value, Trajectory):
+            return "over time"
+        return "one for each zone" if np.size(value) > 1 else repr(float(np.ravel(value)[0]))
+
+    shown = {name: shown_as(value) for name, value in given.items() if value is not None}
     return {"inflow": ", ".join(f"{name}={text}" for name, text in shown.items()), **tanks}
 
 

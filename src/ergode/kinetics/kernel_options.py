@@ -33,6 +33,8 @@ OWN_TOLERANCES = option(False)
 """Whether each zone has its own tolerances."""
 HEATING = option(FIXED)
 """Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
+FED = option(False)
+"""Whether the inflow of a stirred tank changes in time."""
 CHAINED = option(False)
 """Whether zones are tanks in series, for kernels of a GPU."""
 FLOW = option(CLOSED)

@@ -18,6 +18,7 @@ from ergode.kinetics.kernel_options import (
     COMPOSED,
     COMPRESSED,
     DYNAMIC,
+    FED,
     FLOW,
     FORMULAS,
     HEATING,
@@ -155,6 +156,7 @@ def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
         TIMED: timed,
         SWEPT: zones.history.factors is not UNSWEPT,
         FLOW: zones.flow,
+        FED: zones.is_fed,
         OWN_TOLERANCES: not isinstance(zones.history.tolerances, tuple),
     }
 

@@ -246,7 +246,7 @@ def dataset_of(
         values["residence_time"] = 1.0 / zones.history.inflow[:, count + 1]
         growth = zones.history.inflow[:, count + 2 + len(mechanism.invariants)]
         if growth.any():
-            values["mass_ratio"] = 1.0 + growth[:, None] * (grid - grid[0])
+            values["mass_ratio"] = _masses(zones, grid, growth, count)
     elif zones.flow == PLUG:
         values["age"] = outcome.amounts[:, :, count + 1].copy()
     if zones.piston is not None:
@@ -353,6 +353,15 @@ def _of_others(
         driven = _driven(mechanism, zones, grid)
         values["quantity"] = _quantities(network, grid, amounts, rows | driven)
     return values
+
+
+def _masses(zones: Zones, grid: np.ndarray, growth: np.ndarray, count: int) -> np.ndarray:
+    """The mass in tanks over that at first, shape [zone, time]."""
+    if not zones.is_fed:
+        return np.asarray(1.0 + growth[:, None] * (grid - grid[0]))
+    times = zones.history.times
+    first = (count + 2) * (times.size + 1)
+    return 1.0 / linear_at(grid, times, zones.history.feed[:, first : first + times.size])
 
 
 def _volumes(zones: Zones, amounts: np.ndarray) -> np.ndarray | float:

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 from ergode.core.errors import ModelError
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.over_time import Trajectory
+from ergode.kinetics.over_time import Trajectory, linear_at
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED
 from ergode.models.reactions.network import ReactionNetwork
@@ -50,19 +50,54 @@ class Given(NamedTuple):
     isothermal: bool
 
 
+_OR_OVER_TIME = ", a Trajectory or a function of time"
+
+
+_FED = "temperature of the inflow"
+
+
+def _changes(value: Any) -> bool:
+    return isinstance(value, Trajectory) or callable(value)
+
+
+def _cut(value: Any, start: int, stop: int) -> Any:
+    """The values of some of the zones."""
+    if isinstance(value, Trajectory):
+        several = value.values.ndim > 1 and len(value.values) > 1
+        return Trajectory(value.times, value.values[start:stop]) if several else value
+    return value if callable(value) or np.size(value) < 2 else np.asarray(value)[start:stop]
+
+
+def _rows_at(name: str, value: Any, times: np.ndarray) -> np.ndarray:
+    """Values of what flows in at these times, shape [1 or zone_count, time_count].
+
+    Raises a ModelError if one is no number, negative or not finite.
+    """
+    if isinstance(value, Trajectory):
+        rows = linear_at(times, value.times, np.atleast_2d(value.values))
+    else:
+        try:
+            rows = np.array([[float(value(float(t))) for t in times]])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ModelError(f"{name} as a function of time: {error}; expected a number") from None
+    check_signs(name, rows, may_vanish=name != _FED)
+    return rows
+
+
 @dataclass(frozen=True, eq=False)
 class StirredTank:
     """A continuously stirred tank reactor, in which as much mass flows in as flows out, or not.
 
     Parameters
     ----------
-    inflow : mapping of str to float or array_like, shape [zone_count]
+    inflow : mapping of str to float, array_like of shape [zone_count], Trajectory, or function
         What flows in. Of molecules only ratios matter: of moles, or of masses if the zones have a
-        `density`. Of other species, concentrations; boundary species keep their amounts.
+        `density`. Of other species, concentrations; boundary species keep their amounts. A
+        `Trajectory` or a function of time, which returns one number, changes an amount in time.
     residence_time : float or array_like of shape [zone_count]
         Mass in the reactor at first over mass flow in [s, or the unit of time of the coefficients].
-    temperature : float or array_like of shape [zone_count], optional
-        Of the inflow [K]; for zones that heat themselves.
+    temperature : float, array_like of shape [zone_count], Trajectory, or function, optional
+        Of the inflow [K]; for zones that heat themselves. It may change in time, too.
     outflow_ratio : float or array_like of shape [zone_count]
         Mass flow out over mass flow in: 0 fills the tank (semi-batch, fed-batch), and more than 1
         empties it, which must not be over before the run is. Molecules at constant volume become
@@ -72,7 +107,10 @@ class StirredTank:
         Number of tanks in series. Zones are then tanks: the first `tank_count` zones are a chain,
         the next ones another, and what flows out of a tank flows into the next one. All else is by
         zone, so tanks may differ; `inflow` and `temperature` are those of the first tank, one value
-        for each chain.
+        for each chain. Nothing changes in time.
+    flow_ratio : Trajectory or function, optional
+        The mass flow in over time, over that of `residence_time`: 0 or more. What flows out is
+        `outflow_ratio` times as much. Not for tanks in series.
 
     Examples
     --------
@@ -90,24 +128,35 @@ class StirredTank:
 
     inflow: Mapping[str, Any]
     residence_time: np.ndarray
-    temperature: np.ndarray | None
+    temperature: Any
     outflow_ratio: np.ndarray
     tank_count: int
+    flow_ratio: Any
     flow = STIRRED
 
     def __init__(
         self,
         inflow: Mapping[str, Any],
         residence_time: ArrayLike,
-        temperature: ArrayLike | None = None,
+        temperature: Any = None,
         outflow_ratio: ArrayLike = 1.0,
         tank_count: int = 1,
+        flow_ratio: Any = None,
     ) -> None:
         if not isinstance(inflow, Mapping) or not inflow:
             raise ModelError(f"inflow is {inflow!r}; expected amounts by name of the species")
         object.__setattr__(self, "inflow", dict(inflow))
         object.__setattr__(self, "residence_time", _positive("residence_time", residence_time))
-        hot = None if temperature is None else _positive("temperature of the inflow", temperature)
+        hot = temperature
+        if hot is not None and not _changes(hot):
+            hot = by_zone(_FED, hot, _OR_OVER_TIME)
+            check_signs(_FED, hot)
+        if flow_ratio is not None and not _changes(flow_ratio):
+            raise ModelError(
+                f"flow_ratio is {flow_ratio!r}; expected a Trajectory or a function of time. A "
+                "constant flow is the residence_time"
+            )
+        object.__setattr__(self, "flow_ratio", flow_ratio)
         object.__setattr__(self, "temperature", hot)
         ratio = by_zone("outflow_ratio", outflow_ratio)
         check_signs("outflow_ratio", ratio, may_vanish=True)
@@ -123,6 +172,55 @@ class StirredTank:
                 "series as much flows out as in: expected an outflow_ratio of 1"
             )
 
+        if tanks > 1 and self.changes:
+            name = next(iter(self._over_time))
+            raise ModelError(
+                f"{name} changes in time, and tank_count is {tanks}; expected constant flows into "
+                "tanks in series"
+            )
+
+    @property
+    def _over_time(self) -> dict[str, Any]:
+        """What changes in time, by name."""
+        every = {f"inflow '{name}'": value for name, value in self.inflow.items()}
+        every |= {_FED: self.temperature, "flow_ratio": self.flow_ratio}
+        return {name: value for name, value in every.items() if _changes(value)}
+
+    @property
+    def changes(self) -> bool:
+        """Whether what flows in changes in time."""
+        return bool(self._over_time)
+
+    def knots(self, grid: np.ndarray) -> list[np.ndarray]:
+        """Times of the points of what changes, within those of the grid."""
+        given = [v.times for v in self._over_time.values() if isinstance(v, Trajectory)]
+        return [one[(one > grid[0]) & (one < grid[-1])] for one in given]
+
+    def at(self, times: np.ndarray, zones: int = 1) -> StirredTank:
+        """The tank at these times, each a zone: all times of the first zone, then others."""
+
+        def fixed(name: str, value: Any) -> Any:
+            if value is None:
+                return None
+            rows = _rows_at(name, value, times) if _changes(value) else np.ravel(value)[:, None]
+            if rows.size == 1:
+                return rows.ravel()
+            return np.array(np.broadcast_to(rows, (zones, times.size))).ravel()
+
+        inflow = {name: fixed(f"inflow '{name}'", value) for name, value in self.inflow.items()}
+        return StirredTank(inflow, 1.0, fixed(_FED, self.temperature))
+
+    def at_first(self, times: np.ndarray) -> StirredTank:
+        """The tank of constant values that it is at the first of the times."""
+        still = self.at(times, max(self.sizes.values()))
+        return StirredTank(still.inflow, self.residence_time, still.temperature, self.outflow_ratio)
+
+    def flows(self, times: np.ndarray) -> np.ndarray:
+        """The mass flow in over that of the residence time, shape [1 or zone_count, time_count]."""
+        if self.flow_ratio is None:
+            return np.ones((1, times.size))
+        return _rows_at("flow_ratio", self.flow_ratio, times)
+
     @property
     def growth(self) -> np.ndarray:
         """Change of the mass over the mass at first [1/s], shape [1] or [zone_count]."""
@@ -134,14 +232,18 @@ class StirredTank:
         Raises a ModelError if it vanishes.
         """
         found = 1.0 + self.growth[:, None] * (times - times[0])
-        if not (found > 0.0).all():
-            zone = int(np.argmin(found.min(axis=1)))
-            empty = times[0] - 1.0 / self.growth[zone]
+        self.check_mass(times, found)
+        return found
+
+    def check_mass(self, times: np.ndarray, mass: np.ndarray) -> None:
+        """Check the mass over that at the first time, shape [1 or zone_count, time_count]."""
+        if not (mass > 0.0).all():
+            zone = int(np.argmin(mass.min(axis=1)))
+            empty = np.interp(0.0, mass[zone, ::-1], times[::-1])
             raise ModelError(
                 f"the tank of zone {zone} is empty at the time {empty:.6g}, as more flows out than "
                 "in; expected an earlier end, or a smaller outflow_ratio"
             )
-        return found
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -149,6 +251,8 @@ class StirredTank:
         of_tanks = f" (in the {self.tank_count} tanks of each chain)" if self.tank_count > 1 else ""
 
         def several(value: Any) -> int:
+            if isinstance(value, Trajectory):
+                return len(np.atleast_2d(value.values))
             return np.size(value) * self.tank_count if np.size(value) > 1 else 1
 
         found = {f"inflow '{name}'{of_tanks}": several(v) for name, v in self.inflow.items()}
@@ -156,18 +260,20 @@ class StirredTank:
         found["outflow_ratio"] = self.outflow_ratio.size
         if self.temperature is not None:
             found[f"temperature of the inflow{of_tanks}"] = several(self.temperature)
+        if self.flow_ratio is not None:
+            found["flow_ratio"] = several(self.flow_ratio)
         return found
 
     def part(self, start: int, stop: int) -> StirredTank:
         """The reactors of some of the zones."""
 
         def cut(value: Any) -> Any:
-            return np.asarray(value)[start:stop] if np.size(value) > 1 else value
+            return _cut(value, start, stop)
 
         inflow = {name: cut(value) for name, value in self.inflow.items()}
         return StirredTank(
             inflow, cut(self.residence_time), cut(self.temperature), cut(self.outflow_ratio),
-            self.tank_count,
+            self.tank_count, cut(self.flow_ratio),
         )  # fmt: skip
 
     def rows(
@@ -344,14 +450,7 @@ class Wall:
 
     def part(self, start: int, stop: int) -> Wall:
         """The walls of some of the zones."""
-
-        def cut(value: Any) -> Any:
-            if isinstance(value, Trajectory):
-                several = value.values.ndim > 1 and len(value.values) > 1
-                return Trajectory(value.times, value.values[start:stop]) if several else value
-            return value if callable(value) or value.size == 1 else value[start:stop]
-
-        return Wall(*map(cut, self._named.values()))
+        return Wall(*(_cut(value, start, stop) for value in self._named.values()))
 
     def rows(self, count: int, changing: Mapping[str, np.ndarray]) -> np.ndarray:
         """What kernels know of the wall (see `ConditionHistory.wall`).
@@ -371,13 +470,6 @@ class Wall:
         width = max(one.shape[1] for one in both)
         tables = [np.broadcast_to(one, (count, width)) for one in both]
         return np.hstack([np.c_[one, one.max(axis=1)] for one in tables])
-
-
-_OR_OVER_TIME = ", a Trajectory or a function of time"
-
-
-def _changes(value: Any) -> bool:
-    return isinstance(value, Trajectory) or callable(value)
 
 
 def _check_fixed(

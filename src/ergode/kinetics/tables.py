@@ -54,8 +54,10 @@ class ConditionHistory(NamedTuple):
     # float64 [zone_count, species_count + 3 + invariant_count]: of stirred tanks: amounts of the
     # inflow, of the mass in the zone; their enthalpy [erg]; one over the residence time; conserved
     # sums of the inflow; change of the mass over that at first. In chains of tanks also the mass
-    # over that of the tank before, and the kernel writes the inflow of all but the first tank. Of
-    # plug flow, shape [zone_count, 1]: one over the velocity at the inlet. Otherwise ``()``.
+    # over that of the tank before, and the kernel writes the inflow of all but the first tank. If
+    # the inflow changes, also the flow over the mass, and one over the mass: kernels write
+    # both, and the inflow. Of plug flow, shape [zone_count, 1]: one over the velocity at the inlet.
+    # Otherwise ``()``.
     inflow: Any = ()
     # float64 [zone_count, knot_count + 1]: sunlight, then its largest value in the zone; ``()``
     # where no coefficient depends on it.
@@ -79,6 +81,10 @@ class ConditionHistory(NamedTuple):
     # first; pressure at first [dyn/cm2]; power of the volume that is the area; and, not for
     # kernels, what makes a speed of its variable [cm/s]. Otherwise ``()``.
     motion: Any = ()
+    # float64 [zone_count, column_count (knot_count + 1)]: of stirred tanks whose inflow changes:
+    # its amounts and their enthalpy, of the mass in the zone at first; the flow in over the mass;
+    # one over the mass; conserved sums. Of each: its values, then the largest. Otherwise ``()``.
+    feed: Any = ()
 
     def rows(self) -> dict[str, np.ndarray]:
         """The arrays with a row for each zone, by name."""

@@ -29,17 +29,21 @@ def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
         part.only(["velocity"])
         with part.explaining():
             return kinetics.PlugFlow(part.one_or_more("velocity"))
-    part.only(["inflow", "residence_time", "temperature", "outflow_ratio", "tank_count"])
+    part.only(
+        ["inflow", "residence_time", "temperature", "outflow_ratio", "tank_count", "flow_ratio"]
+    )
     inflow = part.table("inflow")
-    amounts = {name: inflow.one_or_more(name) for name in inflow.values}
+    amounts = {name: condition(inflow, name) for name in inflow.values}
     if "residence_time" not in part:
         raise part.error(f"{part.place} needs the key 'residence_time' (a number, or a list)")
-    hot = part.one_or_more("temperature") if "temperature" in part else None
+    hot = condition(part, "temperature") if "temperature" in part else None
+    flow = trajectory(part, "flow_ratio") if "flow_ratio" in part else None
     with part.explaining():
         ratio = part.one_or_more("outflow_ratio") if "outflow_ratio" in part else 1.0
         return kinetics.StirredTank(
-            amounts, part.one_or_more("residence_time"), hot, ratio, part.integer("tank_count", 1)
-        )
+            amounts, part.one_or_more("residence_time"), hot, ratio, part.integer("tank_count", 1),
+            flow,
+        )  # fmt: skip
 
 
 def wall(table: Table, key: str) -> kinetics.Wall:

@@ -54,14 +54,6 @@ _SPACE = _closed(
     },
     "shape", "diffusion",
 )  # fmt: skip
-_TANK = _closed(
-    {
-        "inflow": _OBJECT,
-        **dict.fromkeys(("residence_time", "temperature", "outflow_ratio"), _SEVERAL),
-        "tank_count": {"type": "integer"},
-    },
-    "inflow", "residence_time",
-)  # fmt: skip
 _TUBE = _closed({"velocity": _SEVERAL}, "velocity")
 _PISTON = _closed(
     {
@@ -84,6 +76,16 @@ _WALL = _closed(
         "area": _SEVERAL,
     },
     "heat_transfer_coefficient", "temperature", "area",
+)  # fmt: skip
+_TANK = _closed(
+    {
+        "inflow": {"type": "object", "additionalProperties": _OR_OVER_TIME},
+        **dict.fromkeys(("residence_time", "outflow_ratio"), _SEVERAL),
+        "temperature": _OR_OVER_TIME,
+        "tank_count": {"type": "integer"},
+        "flow_ratio": _OVER_TIME,
+    },
+    "inflow", "residence_time",
 )  # fmt: skip
 _HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
 _BY_READER: dict[Any, Schema] = {

@@ -8,7 +8,8 @@ from ergode.kinetics.block.elimination import TILE
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.implicit.chain import chain_count, chain_in, integrate_chain
 from ergode.kinetics.implicit.rosenbrock import StepVectors, integrate_zone
-from ergode.kinetics.kernel_options import CHAINED, DYNAMIC, POWERS, THIRD_BODIES
+from ergode.kinetics.kernel_options import CHAINED, DYNAMIC, FED, POWERS, THIRD_BODIES
+from ergode.kinetics.network.projection import STAGES
 from ergode.kinetics.physics.formulas import memory_count
 from ergode.kinetics.physics.third_bodies import slope_count
 from ergode.kinetics.tables import BlockSystem, Workspace
@@ -16,11 +17,11 @@ from ergode.kinetics.tables import BlockSystem, Workspace
 _REDUCTION = 32
 
 
-def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
+def shared_count(system: BlockSystem, stage_count: int, dynamic: bool, fed: bool = False) -> int:
     """Numbers that a zone keeps in shared memory."""
     n, several = system.pivot.size, len(system.invariants)
     fixed = _REDUCTION + (5 if dynamic else 3) * (n + 1) + (several + 3) * several
-    fixed += system.powers.size if system.powers else 0
+    fixed += (system.powers.size if system.powers else 0) + (STAGES if fed else 0)
     return fixed + partial_count(system) + matrix_count(system, stage_count, dynamic)
 
 
@@ -86,7 +87,7 @@ def integrate_block(
     d = c + width
     e = d + (width if DYNAMIC else 0)
     f = e + (width if DYNAMIC else 0)
-    g = f + (invariants + 3) * invariants
+    g = f + (invariants + 3) * invariants + (STAGES if FED else 0)
     h = g + several
     values = system.flows.value_count
     slots = values + rates.slot_start.size - 1

@@ -489,6 +489,12 @@ def integrate_chain(
         factor = step_factor(method, error)
         h *= min(factor, 1.0) if after_reject else factor
         after_reject = False
+    if status != DONE:  # a step that failed has written what is not reached
+        barrier(group)
+        for tank in no_unroll(range(tanks)):
+            for point in no_unroll(range(place, grid.size)):
+                for i in no_unroll(share(group, 0, count)):
+                    outcome.amounts[first + tank, point, i] = math.nan
     if group.rank == 0:
         for tank in no_unroll(range(tanks)):
             outcome.status[first + tank] = status

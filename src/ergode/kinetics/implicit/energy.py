@@ -28,6 +28,7 @@ from ergode.core.math.elementary import exp, log
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
+    FED,
     FLOW,
     HEATING,
     MOLECULES,
@@ -209,7 +210,9 @@ def outside_rate(
         rate += total_of(group, part, 1) * GAS_CONSTANT * t * squeeze
     if WALLED:
         heat = wall[0] * (wall[1] - t)
-        if FLOW == STIRRED and TIMED:  # of a mass that may change
+        if FED:  # of a mass that may change
+            heat *= history.inflow[history.inflow.size - 1]
+        elif FLOW == STIRRED and TIMED:
             heat *= renewal / history.inflow[workspace.energies.size + 1]
         rate += heat
     if NEUTRINOS or (COMPRESSED and not MOLECULES):

@@ -94,6 +94,7 @@ from ergode.kinetics.implicit.turns import StepTime, turns_of
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
     DYNAMIC,
+    FED,
     FLOW,
     FORMULAS,
     HEATING,
@@ -109,7 +110,14 @@ from ergode.kinetics.kernel_options import (
     TIMED,
 )
 from ergode.kinetics.network.mechanism import entry_values
-from ergode.kinetics.network.projection import conserved, keep_sums, project, renew_sums
+from ergode.kinetics.network.projection import (
+    STAGES,
+    conserved,
+    keep_sums,
+    project,
+    renew_fed_sums,
+    renew_sums,
+)
 from ergode.kinetics.physics.formulas import memory_count, put_inputs
 from ergode.kinetics.physics.screening import charges
 from ergode.kinetics.physics.third_bodies import slope_count
@@ -156,7 +164,9 @@ class StepVectors(NamedTuple):
     stages: np.ndarray  # [stage_count * variable_count]
     matrix: np.ndarray  # [entry_count]: the negative Jacobian, then its factors
     row: np.ndarray  # [variable_count + 1]: workspace of the elimination
-    gram: np.ndarray  # [invariant_count + 3, invariant_count]: workspace of the projection
+    # [(invariant_count + 3) * invariant_count], and more if the inflow changes: workspace of the
+    # projection
+    gram: np.ndarray
     # Workspace of the elimination by a block.
     pivoting: np.ndarray
     tile: np.ndarray
@@ -423,7 +433,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             reactions_alone = turn > 0 and turn < turns.warmer
             at, until = time_of(method, turn, turns, StepTime(below, since, last, h))
             if FLOW == STIRRED and not reactions_alone:
-                renewal = renewal_of(system, history, below, at)
+                renewal = renewal_of(system, history, below, until, at, group)
                 add_inflow(history.inflow, renewal, new, trial, species_count, group)
             squeeze, level = 0.0, isobar
             if MOVING:
@@ -515,7 +525,12 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             after_reject = True
             continue
         taken += 1
-        if FLOW == STIRRED:
+        if FED:
+            renew_fed_sums(
+                system, method, history, StepTime(below, since, last, h), _LATER * h, vectors.gram,
+                workspace.group,
+            )  # fmt: skip
+        elif FLOW == STIRRED:
             elapsed = since + h
             if TIMED:
                 elapsed += history.times[below] - history.times[0]
@@ -582,7 +597,9 @@ def room_of(system, method):
         np.empty(method.m.size * count),
         np.empty(system.plan.column.size + 1),
         np.empty(count),
-        np.empty((system.invariants.shape[0] + 3) * system.invariants.shape[0]),
+        np.empty(
+            (system.invariants.shape[0] + 3) * system.invariants.shape[0] + (STAGES if FED else 0)
+        ),
         nothing,
         nothing,
     )

@@ -35,7 +35,7 @@ from ergode.kinetics.implicit.unrolled import (
     integrate_unrolled,
     unrolled_bindings,
 )
-from ergode.kinetics.kernel_options import CHAINED, DYNAMIC
+from ergode.kinetics.kernel_options import CHAINED, DYNAMIC, FED
 from ergode.kinetics.launch import Problem, cpu_kernel
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.electron_table import electron_table
@@ -162,7 +162,7 @@ def block_launch(
     )  # fmt: skip
     return BlockLaunch(
         device, kernel, tables, (*options, tanks), threads=threads,
-        shared_count=by_block.shared_count(system, stages, bindings[DYNAMIC]),
+        shared_count=by_block.shared_count(system, stages, bindings[DYNAMIC], bindings[FED]),
         scratch_count=by_block.scratch_count(system, stages, tanks), together=tanks,
     )  # fmt: skip
 

@@ -24,11 +24,12 @@ from ergode.core.compiler.language import ByTarget, no_unroll, option
 from ergode.core.group import barrier, share, total_of
 from ergode.kinetics.block.elimination import block_slopes
 from ergode.kinetics.block.segments import block_products, block_sums
-from ergode.kinetics.condition_history import history_at
+from ergode.kinetics.condition_history import fed_at, history_at
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.implicit.energy import matter
 from ergode.kinetics.kernel_options import (
     COMPOSED,
+    FED,
     FLOW,
     FORMULAS,
     HEATING,
@@ -257,9 +258,21 @@ def add_inflow(inflow, renewal, y, change, species_count, group):
             change[i] += renewal * (inflow[i] - y[i])
 
 
-def renewal_of(system, history, below, at):
-    """One over the residence time, `at` after the knot `below`; it changes if flows differ."""
+def renewal_of(system, history, below, until, at, group):
+    """The flow in over the mass, `at` after the knot `below`; it changes if flows differ.
+
+    If the inflow changes, puts what flows in then, up to the segment `until`; ends in a barrier.
+    """
     inflow, count = history.inflow, system.invariants.shape[1]
+    if FED:
+        barrier(group)
+        for i in no_unroll(share(group, 0, count + 1)):
+            inflow[i] = fed_at(history, i, below, until, at)
+        if group.rank == 0:
+            inflow[inflow.size - 2] = fed_at(history, count + 1, below, until, at)
+            inflow[inflow.size - 1] = fed_at(history, count + 2, below, until, at)
+        barrier(group)
+        return inflow[inflow.size - 2]
     renewal = inflow[count + 1]
     if TIMED:
         growth = inflow[count + 2 + system.invariants.shape[0]]
