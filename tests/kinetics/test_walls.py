@@ -159,6 +159,14 @@ def test_parts_of_the_zones_are_those_of_one_call(hydrogen, tmp_path):
 
 
 INSULATED = Wall(0.0, 300.0, 1.0)
+
+
+def test_an_insulated_wall_is_none():
+    one, other = (asked(wall=wall, rtol=1e-6) for wall in (INSULATED, None))
+    for name in ("concentration", "temperature", "steepest_time", "energy_error"):
+        np.testing.assert_array_equal(one[name], other[name])
+
+
 REFUSED = [
     (lambda: Wall(-1.0, 300.0, 1.0), "heat_transfer_coefficient is -1 in zone 0"),
     (lambda: Wall(1.0, 0.0, 1.0), "temperature of the wall is 0 in zone 0"),

@@ -236,7 +236,7 @@ def zones_of(
         tables = [(one[0], one[2]) for one in (squeezed, denser) if one]
         slopes = np.sum([_on_grid(one, times, count, 0.0) for one in tables], axis=0)
         history = history._replace(compression=np.c_[slopes, np.abs(slopes).max(axis=1)])
-    if wall is not None:
+    if wall is not None and not wall.is_insulated:
         changing = {name: _on_grid(histories[name], times, count, 0.0) for name in wall.over_time}
         history = history._replace(wall=wall.rows(count, changing))
     if mechanism.has_sunlight:

@@ -433,6 +433,12 @@ class Wall:
         }  # fmt: skip
 
     @property
+    def is_insulated(self) -> bool:
+        """Whether no heat passes through any of the walls, so that they have no effect."""
+        coefficient = self.heat_transfer_coefficient
+        return not (_changes(coefficient) or coefficient.any())
+
+    @property
     def over_time(self) -> dict[str, Any]:
         """What changes in time, by name."""
         return {name: value for name, value in self._named.items() if _changes(value)}
