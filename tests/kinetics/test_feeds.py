@@ -222,6 +222,13 @@ REFUSED = [
         "the tank of zone 0 is empty at the time",
     ),
     (
+        lambda: integrate(
+            GAS, times=[0, 1e-6], initial={"H2": 1.0}, temperature=1e3, pressure=1e6, device="cpu",
+            reactor=StirredTank({"H2": lambda t: 1.0 if t < 5e-7 else 0.0}, 1.0),
+        ),
+        "inflow is empty at the time 5",
+    ),
+    (
         lambda: asked(StirredTank({"H": strength}, 1.0)),
         "inflow has the species 'H', which the network does not have",
     ),

@@ -82,6 +82,12 @@ def test_a_decay_is_steady_and_kept():
         rtol=1e-6, rate_factors=[0.4 / 3.0],
     )  # fmt: skip
     np.testing.assert_allclose(scaled["concentration"][:, -1, 0], exact[1], rtol=1e-6)
+    found = ergode.kinetics.sensitivities(
+        integrate, DECAY, times=[0, 100], reactor=StirredTank({"A": 2.0}, 0.5, tank_count=4),
+        rtol=1e-9, device="cpu",
+    )["concentration_sensitivity"]  # fmt: skip
+    slope = -np.arange(1, 5) * 1.5 / 2.5  # -n k tau / (1 + k tau)
+    np.testing.assert_allclose(found[0, :, -1, 0], slope, atol=1e-3)
 
 
 def test_one_tank_is_a_tank_and_the_first_of_several_is_one(tmp_path):

@@ -161,6 +161,7 @@ def test_parts_of_the_zones_are_those_of_one_call(hydrogen, tmp_path):
 INSULATED = Wall(0.0, 300.0, 1.0)
 
 
+@pytest.mark.exhaustive
 def test_an_insulated_wall_is_none():
     one, other = (asked(wall=wall, rtol=1e-6) for wall in (INSULATED, None))
     for name in ("concentration", "temperature", "steepest_time", "energy_error"):

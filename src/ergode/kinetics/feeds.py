@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ergode.core.errors import ModelError
 from ergode.kinetics.compositions import molar_masses
 from ergode.kinetics.compression import given_over_time, mass_over_time
 from ergode.kinetics.network.to_tables import Mechanism
@@ -56,13 +57,22 @@ def feed_of(
     own = "residence_time", "outflow_ratio"
     zones = max(n for name, n in tank.sizes.items() if tank.growth.any() or name not in own)
     one = np.ones((1, species_count))
+    for species in network.species:
+        if mechanism.molecular and species.boundary:
+            raise ModelError(
+                f"the inflow changes in time, and the amount of '{species.name}' is fixed; "
+                "expected a constant inflow, or a gas without fixed amounts"
+            )
     if mechanism.molecular:  # of a gram
         one = one / molar_masses(network) / species_count
     mass = _mass_of(tank, grid, rtol)
 
     def at(times: np.ndarray) -> np.ndarray:
         several = np.repeat(one, zones * times.size, axis=0)
-        rows = tank.at(times, zones).rows(network, mechanism, several, given)
+        still = tank.at(times, zones)
+        if mechanism.molecular:
+            _check_empty(still, times)
+        rows = still.rows(network, mechanism, several, given)
         rows = rows.reshape(zones, times.size, -1)
         inverse = np.broadcast_to(1.0 / mass(times), (zones, times.size))
         flow = np.broadcast_to(tank.flows(times), (zones, times.size)) * inverse
@@ -80,6 +90,16 @@ def feed_of(
     points = np.unique(np.concatenate([grid, *tank.knots(grid)]))
     times, rows = tabulated("inflow", at, points, 0.01 * rtol, least, together=True)
     return Feed(times, rows.reshape(zones, -1, times.size), mass)
+
+
+def _check_empty(still: StirredTank, times: np.ndarray) -> None:
+    """Check that something flows in at all times, which are the zones of the tank."""
+    empty = np.flatnonzero(~(np.sum(np.broadcast_arrays(*still.inflow.values()), axis=0) > 0.0))
+    if empty.size:
+        raise ModelError(
+            f"inflow is empty at the time {times[empty[0] % times.size]:g}; expected at least one "
+            "species, and a flow_ratio of 0 where nothing flows in"
+        )
 
 
 def mass_of(
