@@ -149,8 +149,9 @@ def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditio
             device, bindings | run_by.bindings, system, how, limit, threads=threads
         )
     else:
-        pattern, _ = coupled(mechanism, zones.heating, zones.flow)
-        alone = system_of(mechanism, absolute, heating=zones.heating, flow=zones.flow)
+        case = zones.heating, zones.flow, zones.moving
+        pattern, _ = coupled(mechanism, *case)
+        alone = system_of(mechanism, absolute, heating=case[0], flow=case[1], moving=case[2])
         system = block_system_of(alone, pattern, threads)
         launch = implicit.block_launch(
             device,
@@ -159,5 +160,6 @@ def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditio
             run_by.tableau,
             (rtol, limit),
             threads=threads,
+            tanks=zones.tank_count,
         )
     return mechanism, zones, launch

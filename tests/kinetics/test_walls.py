@@ -7,9 +7,18 @@ import numpy as np
 import pytest
 from grid_of_threads import Block
 from kernel_cases import CARBON, burning, launch_of
+from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.kinetics import PlugFlow, StirredTank, Wall, ignition_delay, integrate
+from ergode.kinetics import (
+    Piston,
+    PlugFlow,
+    StirredTank,
+    Trajectory,
+    Wall,
+    ignition_delay,
+    integrate,
+)
 from ergode.kinetics.launch import empty_outcome
 
 ct = pytest.importorskip("cantera")
@@ -18,6 +27,10 @@ PATH = Path(ct.__file__).parent / "data" / "h2o2.yaml"
 ATM, R = 1.01325e6, 8.31446261815324e7
 GAS = burning()
 MIXTURE = {"H2": 2.0, "O2": 1.0, "AR": 7.0}
+ROW = (2.5, 0.0, 0.0, 0.0, 0.0, -745.0, 4.37)
+ARGON = ergode.ReactionNetwork(
+    [ergode.Species("AR", thermochemistry=ergode.NasaPolynomials(ROW, ROW, 1e3, {"Ar": 1}))], []
+)
 
 
 @pytest.fixture(scope="module")
@@ -146,10 +159,34 @@ def test_parts_of_the_zones_are_those_of_one_call(hydrogen, tmp_path):
 
 
 INSULATED = Wall(0.0, 300.0, 1.0)
+
+
+@pytest.mark.exhaustive
+def test_an_insulated_wall_is_none():
+    one, other = (asked(wall=wall, rtol=1e-6) for wall in (INSULATED, None))
+    for name in ("concentration", "temperature", "steepest_time", "energy_error"):
+        np.testing.assert_array_equal(one[name], other[name])
+
+
 REFUSED = [
     (lambda: Wall(-1.0, 300.0, 1.0), "heat_transfer_coefficient is -1 in zone 0"),
     (lambda: Wall(1.0, 0.0, 1.0), "temperature of the wall is 0 in zone 0"),
     (lambda: Wall(1.0, 300.0, [1.0, np.nan]), "area of the wall is nan in zone 1"),
+    (lambda: Wall(1.0, "hot", 1.0), "temperature of the wall is 'hot'; expected a number, one for"),
+    (
+        lambda: asked(wall=Wall(lambda t: -1.0, 300.0, 1.0), method="rodas4"),
+        "heat_transfer_coefficient is -1 in zone 0; expected a finite number, 0 or more",
+    ),
+    (
+        lambda: asked(wall=Wall(1.0, lambda t: 300.0 - 1e9 * t, 1.0), method="rodas4"),
+        "temperature of the wall is",
+    ),
+    (
+        lambda: asked(
+            wall=Wall(1.0, lambda t: [300.0, 400.0], 1.0), temperature=[1.0, 2.0, 3.0]
+        ),
+        "temperature of the wall has 2 values",
+    ),
     (lambda: asked(wall=300.0), "wall is 300.0; expected a kinetics.Wall"),
     (lambda: asked(heating=None), "wall is for molecules that heat themselves"),
     (lambda: asked(heating="isothermal-constant-pressure"), "wall is for molecules that heat"),
@@ -212,3 +249,154 @@ def test_walls_on_a_device(method, heating):
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=2e-8)
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6, atol=1e-18)
+
+
+def warmed(times, h, around, hot, heating):
+    """Temperatures of argon of one atmosphere, by SciPy."""
+    capacity = (1.5 if heating == "constant-volume" else 2.5) * ATM / hot
+
+    def change(t, y):
+        return h(t) * (around(t) - y) / capacity
+
+    found = solve_ivp(change, (times[0], times[-1]), [hot], "DOP853", times, rtol=1e-11, atol=1e-9)
+    return found.y[0]
+
+
+def coefficient(time):
+    """Of an engine: nothing in between."""
+    return 4e4 * max(np.sin(300.0 * time), 0.0)
+
+
+def furnace(time):
+    return 400.0 + 200.0 * np.sin(50.0 * time)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
+def test_a_wall_that_changes_is_that_of_scipy(heating):
+    """Functions of time, and tables: one for each zone."""
+    times = np.linspace(0.0, 0.1, 9)
+    options = {"times": times, "temperature": 1200.0, "pressure": ATM, "initial": {"AR": 1.0},
+               "heating": heating, "device": "cpu"}  # fmt: skip
+    for rtol in (1e-4, 1e-6):
+        found = integrate(ARGON, wall=Wall(coefficient, furnace, 1.0), rtol=rtol, **options)
+        exact = warmed(times, coefficient, furnace, 1200.0, heating)
+        np.testing.assert_allclose(found["temperature"][0], exact, rtol=rtol)
+    assert found.attrs["method"] == "rodas4" and "energy_error" not in found
+    points = np.array([0.0, 0.03, 0.1])
+    rows = np.array([[300.0, 900.0, 600.0], [1500.0, 1500.0, 300.0]])
+    wall = Wall([2e4, 1e4], Trajectory(points, rows), [1.0, 3.0])
+    found = integrate(ARGON, wall=wall, rtol=1e-6, **options)
+    for k, (h, row) in enumerate(zip((2e4, 3e4), rows, strict=True)):
+        exact = warmed(times, lambda t, h=h: h, lambda t, row=row: np.interp(t, points, row),
+                       1200.0, heating)  # fmt: skip
+        np.testing.assert_allclose(found["temperature"][k], exact, rtol=1e-6)
+
+
+@pytest.mark.exhaustive
+def test_a_wall_that_jumps_and_one_that_stays(tmp_path):
+    """A jump of the temperature; a constant table is a number; parts are those of one call."""
+    times, jump = np.array([0.0, 0.01, 0.02]), 0.01
+    table = Trajectory(
+        [0.0, jump, np.nextafter(jump, 1.0), 0.02], np.outer([1.0, 2.0], [300, 300, 500, 500])
+    )
+    options = {"times": times, "temperature": 1200.0, "pressure": ATM, "initial": {"AR": 1.0},
+               "heating": "constant-volume", "device": "cpu", "rtol": 1e-6}  # fmt: skip
+    found = integrate(ARGON, wall=Wall(2e4, table, 1.0), **options)
+    kept = np.exp(-2e4 * jump / (1.5 * ATM / 1200.0))
+    for k, around in enumerate((np.array([300.0, 500.0]), np.array([600.0, 1000.0]))):
+        first = around[0] + (1200.0 - around[0]) * kept
+        last = around[1] + (first - around[1]) * kept
+        np.testing.assert_allclose(found["temperature"][k], [1200.0, first, last], rtol=2e-6)
+    parts = integrate(ARGON, wall=Wall(2e4, table, 1.0), store=tmp_path / "r.zarr", chunk=1,
+                      **options)  # fmt: skip
+    np.testing.assert_array_equal(parts["temperature"], found["temperature"])
+    constant = Trajectory([0.0, 0.02], [2e4, 2e4])
+    same = [integrate(ARGON, wall=Wall(h, 400.0, 1.0), **options) for h in (2e4, constant)]
+    np.testing.assert_allclose(same[0]["temperature"], same[1]["temperature"], rtol=1e-5)
+
+
+@pytest.mark.exhaustive
+def test_a_burning_zone_in_a_wall_that_changes_is_that_of_cantera(hydrogen):
+    """A piston, too, that moves by itself: the volume and the wall change together."""
+    times, area = np.array([0.0, 2e-4, 1e-3, 3e-3]), 4.0
+
+    def flux(t):
+        return 5e4 * (350.0 + 1e5 * t)
+
+    exact = {}
+    for moves in (False, True):
+        gas, outside = ct.Solution(str(PATH)), ct.Solution(str(PATH))
+        gas.TPX = 1020.0, ct.one_atm, MIXTURE
+        outside.TP = 350.0, ct.one_atm
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            zone, around = ct.IdealGasReactor(gas), ct.Reservoir(outside)
+            size = 100.0 * area * zone.volume
+            # Its own temperature follows by the coefficient, that of the wall by a flux.
+            wall = ct.Wall(zone, around, A=size, U=50.0, K=1e-4 if moves else 0.0)
+            wall.heat_flux = lambda t: -1e-3 * (flux(t) - 5e4 * 350.0)
+            net = ct.ReactorNet([zone])
+        net.rtol, net.atol, net.max_time_step = 1e-11, 1e-20, 1e-5
+        exact[moves] = []
+        for t in times[1:]:
+            net.advance(t)
+            exact[moves].append(zone.T)
+    wall = Wall(5e4, lambda t: 350.0 + 1e5 * t, area)
+    options = {"times": times, "temperature": 1020.0, "initial": MIXTURE, "pressure": ATM,
+               "rtol": 1e-7, "wall": wall, "device": "cpu"}  # fmt: skip
+    still = integrate(hydrogen, heating="constant-volume", **options)
+    np.testing.assert_allclose(still["temperature"][0, 1:], exact[False], rtol=1e-6)
+    moved = integrate(hydrogen, heating="given-volume", volume=Piston(area, ATM, mobility=1e-3),
+                      **options)  # fmt: skip
+    np.testing.assert_allclose(moved["temperature"][0, 1:], exact[True], rtol=1e-6)
+    assert abs(moved["temperature"][0, -1] - still["temperature"][0, -1]) > 20.0
+
+
+@pytest.mark.exhaustive
+def test_the_kernel_of_a_wall_that_changes_is_that_of_the_cpu():
+    """Its text runs on a grid of threads; the kernel compiles."""
+    grid, start = np.array([0.0, 1e-9]), {"H2O": 1.0, "H2": 0.1, "H": 0.01}
+    wall = Wall(4e10, Trajectory([0.0, 5e-10, 1e-9], [500.0, 300.0, 900.0]), 3.0)
+    options = {"temperature": 1500.0, "pressure": 1e6, "heating": "constant-volume", "wall": wall}
+    _, zones, launch = launch_of(GAS, start, 32, "rodas4", 1e-2, 2_000, grid=grid, **options)
+    found, scratch = empty_outcome(zones, grid), np.zeros((1, launch.scratch_count))
+    arguments = launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found)
+    Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8).run(*arguments)
+    one = integrate(
+        GAS, times=grid, initial=start, rtol=1e-2, method="rodas4", device="cpu", **options
+    )
+    assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
+    np.testing.assert_allclose(found.amounts[0, :, 4], one["temperature"][0], rtol=1e-8)
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)
+
+
+def test_bdf_refuses_a_wall_that_changes_and_parts_refuse_functions_by_zone(tmp_path):
+    with pytest.raises(ergode.PlanError, match="'bdf' cannot integrate a wall that changes in"):
+        asked(wall=Wall(1.0, lambda t: 300.0 + t, 1.0), method="bdf")
+    with pytest.raises(ergode.PlanError, match="temperature of the wall is a function of time for"):
+        asked(
+            wall=Wall(1.0, lambda t: [300.0 + t, 400.0], 1.0), store=tmp_path / "r.zarr",
+            method="rodas4",
+        )  # fmt: skip
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
+def test_a_wall_that_changes_on_a_device(method):
+    wall = Wall(
+        np.geomspace(1e6, 1e8, 5), Trajectory([0.0, 3e-7, 1e-6], [300.0, 900.0, 500.0]), 2.0
+    )
+    one, other = (
+        integrate(
+            GAS, times=[0.0, 1e-7, 1e-6], initial={"H2O": 1.0, "H2": 0.1, "H": 0.01},
+            temperature=np.linspace(1200.0, 2000.0, 5), pressure=1e6, heating="constant-volume",
+            wall=wall, method=method, device=device,
+        )
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    np.testing.assert_array_equal(one["step_count"], other["step_count"])
+    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=2e-8)

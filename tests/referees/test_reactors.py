@@ -1,4 +1,4 @@
-"""Stirred tanks, tubes, compressions and walls against Cantera, and how a flame ignites."""
+"""Tanks, tubes, compressions, pistons and walls against Cantera, and how a flame ignites."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.kinetics import StirredTank, Trajectory, Wall, integrate, plug_flow
+from ergode.kinetics import Piston, StirredTank, Trajectory, Wall, integrate, plug_flow
 
 ct = pytest.importorskip("cantera")
 pytest.importorskip("ruamel.yaml")
@@ -183,3 +183,79 @@ def test_a_tube_that_fails_has_no_values_beyond(network):
     assert np.isnan(found["age"].values[:, 1:]).all() and (found["age"][:, 0] == 0.0).all()
     assert np.isnan(found["mole_fraction"].values[:, 1:]).all()
     assert found["status"].values.tolist() == [ergode.Status.TOO_MANY_STEPS] * 2
+
+
+def net_of(tanks):
+    net = ct.ReactorNet(tanks)
+    net.rtol, net.atol = 1e-10, 1e-18
+    return net
+
+
+@pytest.mark.parametrize("kind", ["constant-volume", "constant-pressure"])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_tanks_in_series_are_those_of_cantera(network, kind, seed):
+    """Up to six tanks of any size and temperature, full of feed or burnt gas, some with a wall."""
+    rng = np.random.default_rng(seed)
+    count, times = int(rng.integers(2, 7)), np.array([0.0, 1e-5, 1e-4, 1e-3, 1e-2])
+    taus, hot = 10.0 ** rng.uniform(-5, -2, count), rng.uniform(600.0, 2200.0, count)
+    burnt, around = rng.random(count) < 0.5, rng.uniform(400.0, 1500.0, count)
+    coefficient = np.where(rng.random(count) < 0.5, 0.0, 10.0 ** rng.uniform(4, 6, count))
+    make = ct.IdealGasReactor
+    if kind == "constant-pressure":
+        make = ct.IdealGasConstPressureReactor
+    inlet = ct.Solution(str(PATH))
+    inlet.TPX = 700.0, ct.one_atm, FEED
+    tanks, kept = [], []
+    for k in range(count):
+        gas, outside = ct.Solution(str(PATH)), ct.Solution(str(PATH))
+        gas.TPX = hot[k], ct.one_atm, BURNT if burnt[k] else FEED
+        outside.TP = around[k], ct.one_atm
+        tanks.append(make(gas, clone=False))
+        tanks[k].volume = taus[k] / gas.density
+        kept.append(ct.Wall(tanks[k], ct.Reservoir(outside, clone=False), U=1e-3 * coefficient[k],
+                            A=1e2 * tanks[k].volume))  # fmt: skip
+    chain = [ct.Reservoir(inlet, clone=False), *tanks, ct.Reservoir(inlet, clone=False)]
+    kept += [ct.MassFlowController(a, b, mdot=1.0) for a, b in zip(chain, chain[1:], strict=False)]
+    net = net_of(tanks)
+    names = sorted({*FEED, *BURNT})
+    found = integrate(
+        network, times=times, temperature=hot, pressure=ATM, heating=kind, rtol=1e-7, device="cpu",
+        initial={n: np.where(burnt, BURNT.get(n, 0.0), FEED.get(n, 0.0)) for n in names},
+        reactor=StirredTank(FEED, taus, 700.0, tank_count=count),
+        wall=Wall(coefficient, around, 1.0),
+    )  # fmt: skip
+    for k, t in enumerate(times[1:], 1):
+        net.advance(t)
+        warm = [tank.T for tank in tanks]
+        np.testing.assert_allclose(found["temperature"][:, k], warm, rtol=3e-6)
+        amounts = np.array([1e-3 * tank.phase.concentrations for tank in tanks])
+        np.testing.assert_allclose(found["concentration"][:, k], amounts, atol=3e-6 * amounts.max())
+    assert found["conservation_error"].max() < 1e-8
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_pistons_are_those_of_cantera(network, seed):
+    """Slow and fast ones, against a vacuum and against a larger pressure, with a wall."""
+    rng = np.random.default_rng(seed)
+    times, hot = np.array([0.0, 1e-5, 1e-4, 1e-3]), rng.uniform(900.0, 1500.0)
+    area, mobility = 10.0 ** rng.uniform(-1, 0.5), 10.0 ** rng.uniform(-4, -1.5)
+    outer, around = ATM * rng.choice([0.0, 0.5, 3.0]), rng.uniform(400.0, 1500.0)
+    gas, outside = ct.Solution(str(PATH)), ct.Solution(str(PATH))
+    gas.TPX = hot, ct.one_atm, FEED
+    outside.TPX = around, max(0.1 * outer, 1e-9), "AR:1"
+    zone = ct.IdealGasReactor(gas, clone=False)
+    first = zone.volume
+    wall = ct.Wall(
+        zone, ct.Reservoir(outside, clone=False), A=100.0 * area * first, K=0.1 * mobility, U=50.0
+    )
+    net = net_of([zone])
+    found = integrate(
+        network, times=times, temperature=hot, pressure=ATM, initial=FEED, rtol=1e-7, device="cpu",
+        heating="given-volume", volume=Piston(area, outer, mobility=mobility),
+        wall=Wall(5e4, around, area),
+    ).isel(zone=0)  # fmt: skip
+    for k, t in enumerate(times[1:], 1):
+        net.advance(t)
+        np.testing.assert_allclose(found["temperature"][k], zone.T, rtol=3e-6)
+        np.testing.assert_allclose(found["volume_ratio"][k], zone.volume / first, rtol=3e-6)
+    assert wall.area > 0

@@ -73,6 +73,17 @@ def test_a_tank_is_valid(validator, tmp_path):
     assert is_valid(validator, path.read_text())
     assert read(path).request.options["reactor"].residence_time.tolist() == [1.0, 2.0]
     assert read(path).request.options["reactor"].outflow_ratio.tolist() == [0.5]
+    path.write_text(path.read_text().replace("outflow_ratio = 0.5", "tank_count = 2"))
+    assert is_valid(validator, path.read_text())
+    assert read(path).request.options["reactor"].tank_count == 2
+    text = path.read_text().replace(
+        "tank_count = 2", "flow_ratio = { times = [0, 1], values = [1, 0] }"
+    )
+    path.write_text(text.replace("A = 1 }", "A = { times = [0, 1], values = [1, 2] } }"))
+    assert is_valid(validator, path.read_text())
+    tank = read(path).request.options["reactor"]
+    assert tank.flow_ratio.values.tolist() == [1.0, 0.0]
+    assert tank.inflow["A"].values.tolist() == [1.0, 2.0]
 
 
 def test_a_tube_is_valid(validator, tmp_path):
@@ -129,6 +140,20 @@ def test_a_volume_over_time_and_a_wall_are_valid(validator, tmp_path):
     hot = np.array([450.0, 600.0])
     kept = np.exp(-2e5 * 0.02 / (1.5 * 1e6 / hot))
     np.testing.assert_allclose(found, 500.0 + (hot - 500.0) * kept, rtol=1e-5)
+    changing = walled.replace("= 500.0", "= { times = [0, 1], values = [300, 500] }")
+    path.write_text(changing)
+    assert is_valid(validator, changing)
+    assert read(path).request.options["wall"].temperature.values.tolist() == [300.0, 500.0]
+    free = text.replace("volume = {", "#") + "[integrate.volume]\narea = 0.1\nmass_per_area = 1\n"
+    path.write_text(free + "outer_pressure = 5e5\n")
+    assert is_valid(validator, path.read_text()) and not is_valid(validator, free)
+    assert read(path).request.options["volume"].mass_per_area.tolist() == [1.0]
+    path.write_text(free)
+    with pytest.raises(ergode.ReadError, match="needs the key 'outer_pressure'"):
+        read(path)
+    path.write_text(free + "outer_pressure = 5e5\nmobility = 1\n")
+    with pytest.raises(ergode.ModelError, match="machine.toml: .*both are given"):
+        read(path)
     for old, new, words in (
         ("area = 2", "", "needs the key 'area'"),
         ("area = 2", "area = 2\nwidth = 1", "has no key 'width'"),
@@ -208,6 +233,9 @@ def test_ignition_delays_are_valid(validator, tmp_path):
         assert not is_valid(validator, path.read_text())
         with pytest.raises(ergode.ReadError, match=words):
             read(path)
+    path.write_text(own.replace("paired = true", "paired = true\nequivalence_ratio = 1.0"))
+    with pytest.raises(ergode.ReadError, match="has the keys 'mixture' and 'equivalence_ratio'"):
+        read(path)
     path.write_text(own + "[initial]\nH2 = 1.0\n")
     with pytest.raises(ergode.ReadError, match="ignition delays have a fuel or a mixture"):
         read(path)

@@ -11,13 +11,14 @@ from ergode.kinetics.matter import Matter, NeutrinoLosses, equation_of_state, ne
 from ergode.kinetics.over_time import Trajectory, daylight
 from ergode.kinetics.physics.equation_of_state import EquationOfState
 from ergode.kinetics.physics.equilibrium import equilibrium_distance, nuclear_equilibrium
+from ergode.kinetics.pistons import Piston
 from ergode.kinetics.plug_flow import plug_flow
 from ergode.kinetics.reaction_rates import reaction_rates
 from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
 from ergode.kinetics.sensitivity import sensitivities
 
 __all__ = [
-    "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "PlugFlow", "StirredTank",
+    "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "Piston", "PlugFlow", "StirredTank",
     "Trajectory", "Wall", "burn", "daylight",
     "equation_of_state", "equilibrium", "equilibrium_distance", "ignition_delay",
     "important_reactions", "integrate",

@@ -67,7 +67,8 @@ def given_over_time(name: str, value: Any, grid: np.ndarray, rtol: float) -> Giv
     else:
         raise ModelError(
             f"{name} is {value!r}, and heating is 'given-{name}'; expected a Trajectory or a "
-            f"function of time, or heating='constant-{name}'"
+            f"function of time{', a Piston' if name == 'volume' else ''}, or "
+            f"heating='constant-{name}'"
         )
     grown = np.cumsum(0.5 * (slopes[:, 1:] + slopes[:, :-1]) * np.diff(times), axis=1)
     off = float(np.abs(grown - np.log(values[:, 1:] / values[:, :1])).max(initial=0.0))

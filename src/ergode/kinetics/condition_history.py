@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
+    FED,
     FLOW,
     FORMULAS,
+    MOVING,
     OWN_TOLERANCES,
     SUNLIT,
     SWEPT,
     TIMED,
     WALLED,
 )
-from ergode.kinetics.tables import CLOSED, ConditionHistory
+from ergode.kinetics.tables import CHANGING, CLOSED, ConditionHistory
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -38,7 +40,9 @@ def history_of(history, zone):
         history.inflow[zone] if FLOW != CLOSED else (), history.sunlight[zone] if SUNLIT else (),
         history.tolerances[zone] if OWN_TOLERANCES else (),
         history.parameters[zone] if FORMULAS else (), history.drives[zone] if FORMULAS else (),
-        history.compression[zone] if COMPRESSED else (), history.wall[zone] if WALLED else (),
+        history.compression[zone] if COMPRESSED and not MOVING else (),
+        history.wall[zone] if WALLED else (), history.motion[zone] if MOVING else (),
+        history.feed[zone] if FED else (),
     )  # fmt: skip
 
 
@@ -77,6 +81,27 @@ def bend(times, values, k, h, more):
     width, following = times[k + 1] - times[k], times[k + 2] - times[k + 1]
     jump = (values[k + 2] - values[k + 1]) / following - (values[k + 1] - values[k]) / width
     return abs(jump) * min(h, max(width, following)) / (values[k + 1] + more)
+
+
+def fed_at(history, column, below, last, since):
+    """A column of `feed` at a time."""
+    width = history.times.size + 1
+    values = history.feed[column * width : (column + 1) * width]
+    return history_at(history.times, values, below, last, since)
+
+
+def wall_at(history, below, last, since):
+    """Coefficient times area of the wall, and its temperature, at a time."""
+    if WALLED == CHANGING:
+        times, width = history.times, history.times.size + 1
+        passage, around = history.wall[:width], history.wall[width : 2 * width]
+        return (
+            history_at(times, passage, below, last, since),
+            history_at(times, around, below, last, since),
+        )  # fmt: skip
+    if WALLED:
+        return history.wall[0], history.wall[1]
+    return 0.0, 0.0
 
 
 def until_driven(times, drives, below, since, k, left, change):
@@ -141,10 +166,14 @@ def horizon(history, below, since, h, change, tolerance):
             share = min(share, until_changed(begin_light, history.sunlight[k + 1], light, allowed))
         if FORMULAS:
             share = min(share, until_driven(times, history.drives, below, since, k, left, change))
-        if COMPRESSED:
+        if COMPRESSED and not MOVING:
             share = min(
                 share, until_driven(times, history.compression, below, since, k, left, change)
             )
+        if WALLED == CHANGING:
+            share = min(share, until_driven(times, history.wall, below, since, k, left, change))
+        if FED:
+            share = min(share, until_driven(times, history.feed, below, since, k, left, change))
         if share <= 1.0:
             h = min(h, passed + share * width)
         final = k + 2 >= times.size
@@ -158,8 +187,12 @@ def horizon(history, below, since, h, change, tolerance):
                 smooth = smooth and bend(times, history.sunlight, k, h, most) <= tolerance
             if FORMULAS:
                 smooth = smooth and drives_bend(times, history.drives, k, h) <= tolerance
-            if COMPRESSED:
+            if COMPRESSED and not MOVING:
                 smooth = smooth and drives_bend(times, history.compression, k, h) <= tolerance
+            if WALLED == CHANGING:
+                smooth = smooth and drives_bend(times, history.wall, k, h) <= tolerance
+            if FED:
+                smooth = smooth and drives_bend(times, history.feed, k, h) <= tolerance
         if h * NEARLY < end:
             # Two equal steps to the knot avoid a tiny last step.
             return h if smooth else min(h, 0.5 * end), k, False

@@ -13,20 +13,26 @@ from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.launch import check_room, warn
 from ergode.core.words import counted
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
-from ergode.kinetics.compression import given_over_time, mass_over_time
+from ergode.kinetics.compression import given_over_time
+from ergode.kinetics.feeds import feed_of, feed_rows, mass_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
-from ergode.kinetics.reactors import Given, PlugFlow, StirredTank, Wall
+from ergode.kinetics.pistons import Piston
+from ergode.kinetics.reactors import COEFFICIENT, Given, PlugFlow, StirredTank, Wall
 from ergode.kinetics.tables import (
+    CHANGING,
     CLOSED,
     FIXED,
+    NO_WALL,
     PLUG,
     PRESSURE,
+    STEADY,
+    STILL,
     STIRRED,
     VOLUME,
     ConditionHistory,
 )
-from ergode.models.constants import GAS_CONSTANT
+from ergode.models.constants import GAS_CONSTANT, RADIATION
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 
@@ -35,7 +41,7 @@ _SUM_TOLERANCE = 1e-3
 _ROUNDING = 1e-15  # of functions that were tabulated with a shift, relative to the shift
 _SAMPLED = 257  # times at which the size of a parameter is found
 
-_MASS = "mass in the tank"
+_MASS, _INFLOW = "mass in the tank", "inflow"
 
 ISOTHERMAL = "isothermal-constant-pressure"
 HEATING = {None: FIXED, "constant-volume": VOLUME, "constant-pressure": PRESSURE}
@@ -57,11 +63,23 @@ class Zones:
     flow: int = CLOSED  # `CLOSED`, `STIRRED` or `PLUG`
     # Whether the temperature is constant, although `heating` is `PRESSURE`.
     isothermal: bool = False
+    tank_count: int = 1  # tanks of a chain: so many zones one after another
+    piston: Piston | None = None  # that moves by the pressure
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the volume or the pressure is given over time, and the zone heats itself."""
-        return not isinstance(self.history.compression, tuple)
+        """Whether volume or pressure change by themselves, and the zone heats itself."""
+        return not isinstance(self.history.compression, tuple) or self.moving != STILL
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether what flows into a stirred tank changes in time."""
+        return not isinstance(self.history.feed, tuple)
+
+    @property
+    def moving(self) -> int:
+        """Whether the volume follows from the pressure: `STILL`, `MOBILE` or `INERT`."""
+        return STILL if self.piston is None else self.piston.moving
 
     @property
     def is_diluted(self) -> bool:
@@ -69,9 +87,16 @@ class Zones:
         return self.is_compressed or (self.flow == STIRRED and self.history.times.size > 1)
 
     @property
+    def walled(self) -> int:
+        """Whether heat passes through a wall: `NO_WALL`, `STEADY` or `CHANGING`."""
+        if isinstance(self.history.wall, tuple):
+            return NO_WALL
+        return STEADY if self.history.wall.shape[1] == 2 else CHANGING
+
+    @property
     def is_walled(self) -> bool:
         """Whether heat passes through a wall."""
-        return not isinstance(self.history.wall, tuple)
+        return self.walled != NO_WALL
 
 
 def zones_of(
@@ -115,7 +140,10 @@ def zones_of(
         "temperature": temperature, "density": density, "pressure": pressure, "sunlight": sunlight,
         "volume": volume,
     }  # fmt: skip
-    squeezed = None
+    squeezed, piston = None, volume if isinstance(volume, Piston) else None
+    if piston is not None:
+        _check_piston(mechanism, heating, reactor)
+        named["volume"] = given = None
     if given and named[given] is not None and grid is not None:
         squeezed = given_over_time(given, named[given], grid, rtol)
     histories: dict[str, Any] = {
@@ -123,16 +151,12 @@ def zones_of(
         for name, value in named.items()
         if value is not None
     }
-    _check_given(mechanism, histories, heating)
+    _check_given(mechanism, histories, heating, has_piston=piston is not None)
     if given and isinstance(reactor, PlugFlow):
         raise ModelError(f"heating is {heating!r}, and the reactor a PlugFlow; expected a tank")
-    gathered = None
-    if isinstance(reactor, StirredTank) and reactor.growth.any() and grid is not None:
-        ends, mass = grid[[0, -1]], reactor.mass(grid)[:, [0, -1]]
-        gathered = ends, mass, np.zeros(1)
-        if mechanism.molecular and mode == VOLUME:
-            gathered = mass_over_time(ends, mass, rtol)
-        histories[_MASS] = gathered[:2]
+    if isinstance(wall, Wall):
+        for name, value in wall.over_time.items():
+            histories[name] = _values(name, value, grid, rtol)
     for name, value in (drives or {}).items():
         histories[_driven(name)] = _values(_driven(name), value, grid, rtol)
     sizes = {name: value.shape[0] for name, (_, value) in histories.items()}
@@ -142,8 +166,11 @@ def zones_of(
     if wall is not None:
         _check_wall(mechanism, mode, isothermal, reactor)
         sizes |= wall.sizes
+    if piston is not None:
+        sizes |= piston.sizes
     sizes |= tolerance_sizes or {}
-    count = max([1, *sizes.values()])
+    tanks = reactor.tank_count if isinstance(reactor, StirredTank) else 1
+    count = max([tanks, *sizes.values()])
     for name, size in sizes.items():
         if size not in (1, count):
             longest = max(sizes, key=lambda key: sizes[key])
@@ -151,9 +178,29 @@ def zones_of(
                 f"{name} has {counted(size, 'value')} and {longest} has {count}; expected one for "
                 "all zones, or one for each"
             )
+    if count % tanks:
+        longest = max(sizes, key=lambda key: sizes[key])
+        raise ModelError(
+            f"tank_count is {tanks}, and {longest} has {counted(count, 'value')}; expected a "
+            "multiple of tank_count: one value for each tank of each chain"
+        )
+    about = Given("density" in histories, mode, isothermal)
+    gathered = feed = None
+    if isinstance(reactor, StirredTank) and grid is not None:
+        if reactor.changes:
+            feed = feed_of(reactor, network, mechanism, grid, rtol, about)
+            histories[_INFLOW] = feed.times, feed.columns[:1, 0]
+        if reactor.growth.any():
+            gathered = mass_of(reactor, feed, grid, rtol, mechanism.molecular and mode == VOLUME)
+            histories[_MASS] = gathered[:2]
     times = _common_times(histories, grid)
     if times.size == 1 and grid is not None and mechanism.needs("time"):
         times = np.array([grid[0], grid[-1]])
+    if tanks > 1 and times.size > 1:
+        raise ModelError(
+            f"tank_count is {tanks}, and a condition, parameter or coefficient changes in time; "
+            "expected constant ones in tanks in series"
+        )
     check_room(
         8 * count * (3 * len(network.species) + (5 + len(drives or {})) * times.size),
         f"an array of conditions of {count:,} zones at {times.size:,} knots",
@@ -176,6 +223,7 @@ def zones_of(
         amounts /= mechanism.mass
     elif mechanism.molecular:
         dense = _gas(network, histories, times, count, hot, amounts)
+        push = dense[:, 0].copy()
         if given:
             dense = _on_grid(histories[given], times, count, 1.0)
         elif mode != PRESSURE:
@@ -188,8 +236,9 @@ def zones_of(
         tables = [(one[0], one[2]) for one in (squeezed, denser) if one]
         slopes = np.sum([_on_grid(one, times, count, 0.0) for one in tables], axis=0)
         history = history._replace(compression=np.c_[slopes, np.abs(slopes).max(axis=1)])
-    if wall is not None:
-        history = history._replace(wall=wall.rows(count))
+    if wall is not None and not wall.is_insulated:
+        changing = {name: _on_grid(histories[name], times, count, 0.0) for name in wall.over_time}
+        history = history._replace(wall=wall.rows(count, changing))
     if mechanism.has_sunlight:
         light = _on_grid(histories["sunlight"], times, count, 1.0)
         brightest = light.max(axis=1, keepdims=True)
@@ -199,16 +248,36 @@ def zones_of(
             **_formula_inputs(network, mechanism, histories, times, count, parameters, drives or {})
         )
     if reactor is not None:
-        flow, about = reactor.flow, Given("density" in histories, mode, isothermal)
-        history = history._replace(inflow=reactor.rows(network, mechanism, amounts, about))
+        flow, at_first = reactor.flow, reactor
+        if isinstance(reactor, StirredTank) and feed is not None:
+            at_first = reactor.at_first(times[:1])
+        inflow = at_first.rows(network, mechanism, amounts, about)
+        if feed is not None:
+            inflow, table = feed_rows(feed, network, mechanism, times, amounts, inflow)
+            history = history._replace(feed=table)
+        history = history._replace(inflow=inflow)
     if mode != FIXED:
         amounts = np.concatenate([amounts, hot[:, :1]], axis=1)
+    if piston is not None:
+        if mechanism.nuclear:  # a scale of the pressure
+            push = GAS_CONSTANT * hot[:, 0] * dense[:, 0] * amounts[:, :-1].sum(axis=1)
+            push = push + RADIATION / 3.0 * hot[:, 0] ** 4
+        motion, variables = piston.rows(push)
+        history = history._replace(motion=motion)
+        amounts = np.concatenate([amounts, variables], axis=1)
     if flow == PLUG:
         amounts = np.concatenate([amounts, np.zeros((count, 1))], axis=1)
     return Zones(
         count, history, np.ascontiguousarray(amounts), mode, "temperature" in histories, flow,
-        isothermal,
+        isothermal, tanks, piston,
     )  # fmt: skip
+
+
+def _check_piston(mechanism: Mechanism, heating: str | None, reactor: Any) -> None:
+    if heating != "given-volume":
+        raise ModelError("volume is a Piston; it is for heating='given-volume'")
+    if reactor is not None:
+        raise ModelError("volume is a Piston, and a reactor is given; expected a closed zone")
 
 
 def _check_wall(mechanism: Mechanism, mode: int, isothermal: bool, reactor: Any) -> None:
@@ -288,7 +357,13 @@ def _gas(
     return np.repeat(total, times.size, axis=1)
 
 
-def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: str | None) -> None:
+def _check_given(
+    mechanism: Mechanism,
+    histories: Mapping[str, Any],
+    heating: str | None,
+    *,
+    has_piston: bool = False,
+) -> None:
     if heating and not (mechanism.nuclear or mechanism.molecular):
         raise ModelError(
             f"heating is {heating!r}, but the species are neither nuclei nor molecules with NASA "
@@ -296,7 +371,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
         )
     if heating == ISOTHERMAL and not mechanism.molecular:
         raise ModelError(f"heating is {heating!r}; expected molecules with NASA polynomials")
-    given = GIVEN.get(heating or "")
+    given = None if has_piston else GIVEN.get(heating or "")
     if given and given not in histories:
         raise ModelError(f"{given} is not given, and heating is {heating!r}")
     if "volume" in histories and given != "volume":
@@ -328,7 +403,7 @@ def _check_given(mechanism: Mechanism, histories: Mapping[str, Any], heating: st
             else "sunlight is given, but no coefficient depends on it"
         )
     for name, (times, _) in histories.items():
-        if name in ("sunlight", given, _MASS):
+        if name in ("sunlight", given):
             continue
         if times is not None and (heating or (name != "temperature" and mechanism.molecular)):
             more = "; use heating='given-pressure'" if name == "pressure" else ""
@@ -343,6 +418,7 @@ def _values(
     The sunlight may be zero; a parameter may have any sign.
     """
     dark, free = name == "sunlight", name.startswith("parameter")
+    level = free or name == COEFFICIENT
     times = None
     if isinstance(value, Trajectory):
         times, rows = value.times, np.atleast_2d(value.values)
@@ -351,7 +427,7 @@ def _values(
             raise ModelError(f"{name} is a function of time; expected its value at one time")
         # Small values of the sunlight are as accurate as those of about one.
         shift = 1.0 if dark else 0.0
-        if free:  # as accurate as the largest value
+        if level:  # as accurate as the largest value
             seen = [value(float(t)) for t in np.linspace(grid[0], grid[-1], _SAMPLED)]
             shift = 2.0 * float(np.abs(np.asarray(seen, np.float64)).max()) or 1.0
         times, rows = tabulated(
@@ -369,7 +445,7 @@ def _values(
                 f"{name} is {rows[zone, point]} in zone {zone}; expected finite numbers"
             )
     else:
-        check_signs(name, rows, may_vanish=dark)
+        check_signs(name, rows, may_vanish=dark or name == COEFFICIENT)
     return times, rows
 
 

@@ -24,6 +24,7 @@ from ergode.kinetics.methods import MethodName
 from ergode.kinetics.over_time import Trajectory
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.physics.gas_equilibrium import equilibrate
+from ergode.kinetics.pistons import Piston
 from ergode.kinetics.reactors import Wall
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
@@ -68,7 +69,7 @@ def ignition_delay(
     mixture: Mapping[str, ArrayLike] | None = None,
     duration: float = 1.0,
     heating: _Heating = "constant-volume",
-    volume: Trajectory | Callable[[float], float] | None = None,
+    volume: Trajectory | Callable[[float], float] | Piston | None = None,
     pressure_ratio: Trajectory | Callable[[float], float] | None = None,
     wall: Wall | None = None,
     rate_factors: ArrayLike | None = None,
@@ -100,8 +101,9 @@ def ignition_delay(
         How long to wait for ignition [s].
     heating : {"constant-volume", "constant-pressure", "given-volume", "given-pressure"}
         Which reactor.
-    volume : Trajectory or function, optional
-        The volume over time of all mixtures, for ``"given-volume"``: a rapid compression machine.
+    volume : Trajectory, function or Piston, optional
+        The volume over time of all mixtures, for ``"given-volume"``: a rapid compression machine;
+        or a `Piston` that the mixture moves.
         Only ratios matter. A function is evaluated up to 1.25 times `duration`.
     pressure_ratio : Trajectory or function, optional
         The pressure over time of all mixtures, over that at the start, for ``"given-pressure"``: a
@@ -179,6 +181,8 @@ def ignition_delay(
         _check_wall(wall)
         options["wall"] = wall
     if volume is not None:
+        if isinstance(volume, Piston) and max(volume.sizes.values()) > 1:
+            raise ModelError("volume has several values; expected one piston for all mixtures")
         options["volume"] = volume
     squeezed = _pressures(heating, pressure_ratio)
     factors = None if rate_factors is None else np.asarray(rate_factors, np.float64)

@@ -22,6 +22,7 @@ from ergode.kinetics.launch import Options, empty_outcome, run_zones
 from ergode.kinetics.methods import Method, MethodName, choose, suited
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.outputs import dataset_of
+from ergode.kinetics.over_time import Trajectory
 from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
     StateName,
@@ -32,7 +33,7 @@ from ergode.kinetics.physics.equation_of_state import (
 from ergode.kinetics.rate_factors import scaled_zones, scaling_of
 from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
 from ergode.kinetics.sweep import ROWS, axis_of, layout_of, parted, swept_zones
-from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
+from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STILL, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
 from ergode.kinetics.validity import warn_of_fits
 from ergode.models.reactions.network import ReactionNetwork
@@ -122,10 +123,12 @@ def integrate(
         ``heating="given-pressure"``, the pressure over time: a `Trajectory`, such as a measured
         trace, or a function. Of nuclei only ratios matter: the pressure at ``times[0]`` follows
         from their density.
-    volume : Trajectory or function, optional
+    volume : Trajectory, function or Piston, optional
         With ``heating="given-volume"``, the volume over time, as that of a rapid compression
         machine, or of ejecta. Only ratios matter, so any unit will do. The density of nuclei is
-        inversely proportional to it.
+        inversely proportional to it. Or a `Piston`, which the pressure of the zone moves, by
+        ``"rodas4"`` or ``"rosenbrock23"``: the result has ``volume_ratio`` and
+        ``piston_velocity``.
     sunlight : float, array_like of shape [zone_count], Trajectory, or function
         For coefficients that depend on it (`Photolysis`, `RateExpression`): a number of 0 (night)
         or more, or as for `temperature`, such as `daylight`.
@@ -150,8 +153,8 @@ def integrate(
         other species, by the implicit methods. With `PlugFlow`, `times` are positions along a tube
         (see `plug_flow`).
     wall : Wall, optional
-        A wall through which heat passes (see `Wall`), of molecules that heat themselves, by
-        ``"rodas4"`` or ``"rosenbrock23"``. The default is no wall: zones are adiabatic.
+        A wall through which heat passes (see `Wall`), of molecules that heat themselves. The
+        default is no wall: zones are adiabatic.
     rate_factors : array_like, shape [reaction_count] or [point_count, reaction_count], optional
         Factors of the coefficients of all reactions, in the order of the network. Coefficients by
         detailed balance follow their forward reactions, and their factor is 1. Each row is a point
@@ -343,11 +346,21 @@ def integrate(
     if method == "auto":
         suits, reason = suited(mechanism, zones, device)
         chosen, _ = choose(decided("method", suits.name))
-    chosen.refuse(chosen.why_unsupported(mechanism, zones.heating, zones.flow, by_zone=by_zone))
+    chosen.refuse(
+        chosen.why_unsupported(
+            mechanism,
+            zones.heating,
+            zones.flow,
+            by_zone=by_zone,
+            moving=zones.moving,
+            walled=zones.walled,
+        )
+    )
     tolerances = asked.filled(mechanism, scale)
     one_rtol, one_atol = float(asked.relative[0]), tuple(tolerances[0].tolist())
     if by_zone:
-        zones = with_tolerances(zones, asked.rows(mechanism, scale, zones.amounts.shape[1]))
+        rows = asked.rows(mechanism, scale, zones.amounts.shape[1], moves=zones.moving != STILL)
+        zones = with_tolerances(zones, rows)
         one_rtol, one_atol = BY_ZONE, (BY_ZONE,) * len(one_atol)
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
@@ -417,17 +430,22 @@ def _warn_of_errors(chosen: Method, outcome: Outcome, conservation_tolerance: fl
         )
 
 
-def _inflow_of(reactor: StirredTank | PlugFlow | None) -> dict[str, str]:
+def _inflow_of(reactor: StirredTank | PlugFlow | None) -> dict[str, Any]:
     """Attributes of what flows in."""
     if not isinstance(reactor, StirredTank):
         return {}
-    given = {**reactor.inflow, "temperature": reactor.temperature}
-    shown = {
-        name: "one for each zone" if np.size(value) > 1 else repr(float(np.ravel(value)[0]))
-        for name, value in given.items()
-        if value is not None
-    }
-    return {"inflow": ", ".join(f"{name}={text}" for name, text in shown.items())}
+    given = {
+        **reactor.inflow, "temperature": reactor.temperature, "flow_ratio": reactor.flow_ratio
+    }  # fmt: skip
+    tanks = {"tank_count": reactor.tank_count} if reactor.tank_count > 1 else {}
+
+    def shown_as(value: Any) -> str:
+        if callable(value) or isinstance(value, Trajectory):
+            return "over time"
+        return "one for each zone" if np.size(value) > 1 else repr(float(np.ravel(value)[0]))
+
+    shown = {name: shown_as(value) for name, value in given.items() if value is not None}
+    return {"inflow": ", ".join(f"{name}={text}" for name, text in shown.items()), **tanks}
 
 
 def _provenance_of(options: Options, device: devices.Device, outcome: Outcome) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ergode.core.compiler.language import option
-from ergode.kinetics.tables import CLOSED, FIXED
+from ergode.kinetics.tables import CLOSED, FIXED, NO_WALL, STILL
 
 THIRD_BODIES = option(False)
 """Whether some coefficients depend on collision partners, pressure or enthalpy of reaction."""
@@ -33,14 +33,20 @@ OWN_TOLERANCES = option(False)
 """Whether each zone has its own tolerances."""
 HEATING = option(FIXED)
 """Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
+FED = option(False)
+"""Whether the inflow of a stirred tank changes in time."""
+CHAINED = option(False)
+"""Whether zones are tanks in series, for kernels of a GPU."""
 FLOW = option(CLOSED)
 """What flows in and out: `CLOSED`, `STIRRED` or `PLUG`."""
 SELF_HEATING = option(False)
 """Whether the temperature follows from the energy, which no reaction changes."""
 COMPRESSED = option(False)
-"""Whether the volume or the pressure of zones that heat themselves is given over time."""
-WALLED = option(False)
-"""Whether heat passes through a wall."""
+"""Whether the volume or the pressure of zones that heat themselves changes by itself."""
+MOVING = option(STILL)
+"""Whether the volume follows from the pressure: `STILL`, `MOBILE` or `INERT`."""
+WALLED = option(NO_WALL)
+"""Whether heat passes through a wall: `NO_WALL`, `STEADY` or `CHANGING`."""
 EXCHANGES = option(False)
 """Whether work or heat from outside changes the energy of molecules, for `bdf`."""
 NEUTRINOS = option(False)

@@ -18,11 +18,13 @@ from ergode.kinetics.kernel_options import (
     COMPOSED,
     COMPRESSED,
     DYNAMIC,
+    FED,
     FLOW,
     FORMULAS,
     HEATING,
     MIXTURES,
     MOLECULES,
+    MOVING,
     NEUTRINOS,
     OWN_TOLERANCES,
     PLASMA,
@@ -84,11 +86,18 @@ class Problem:
     mechanism: Mechanism
     heating: int  # `FIXED`, `VOLUME` or `PRESSURE`
     flow: int  # `CLOSED`, `STIRRED` or `PLUG`
+    moving: int  # `STILL`, `MOBILE` or `INERT`
+    tank_count: int  # of a chain
     # Bindings of all kernels, and of those that may heat a zone.
     bound: tuple[tuple[Any, Any], ...]
     matter: tuple[tuple[Any, Any], ...]
     absolute: tuple[float, ...]  # absolute tolerance of each variable
     options: Options
+
+    @property
+    def case(self) -> tuple[Mechanism, int, int, int]:
+        """What determines the variables and the Jacobian."""
+        return self.mechanism, self.heating, self.flow, self.moving
 
     @property
     def tolerances(self) -> np.ndarray:
@@ -102,8 +111,9 @@ def problem_of(mechanism: Mechanism, zones: Zones, options: Options) -> Problem:
     matter = tuple(matter_bindings(mechanism, zones, options.state, options.neutrinos).items())
     absolute = absolute_tolerances(mechanism, zones, options.atol, options.rtol)
     return Problem(
-        mechanism, zones.heating, zones.flow, bound, matter, tuple(absolute.tolist()), options
-    )
+        mechanism, zones.heating, zones.flow, zones.moving, zones.tank_count, bound, matter,
+        tuple(absolute.tolist()), options,
+    )  # fmt: skip
 
 
 def empty_outcome(zones: Zones, grid: np.ndarray) -> Outcome:
@@ -140,12 +150,13 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
 def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
     """Bindings of all kernels that integrate."""
     timed = zones.history.times.size > 1
-    varies = mechanism.has_third_bodies or mechanism.has_plasma or timed
+    varies = mechanism.has_third_bodies or mechanism.has_plasma or timed or zones.tank_count > 1
     return rate_bindings(mechanism, zones.heating) | {
         DYNAMIC: zones.heating != FIXED or varies,
         TIMED: timed,
         SWEPT: zones.history.factors is not UNSWEPT,
         FLOW: zones.flow,
+        FED: zones.is_fed,
         OWN_TOLERANCES: not isinstance(zones.history.tolerances, tuple),
     }
 
@@ -163,7 +174,8 @@ def matter_bindings(
         HEATING: zones.heating, NEUTRINOS: neutrinos and heats,
         SELF_HEATING: zones.heating != FIXED and not zones.isothermal,
         COMPRESSED: zones.is_compressed,
-        WALLED: zones.is_walled,
+        MOVING: zones.moving,
+        WALLED: zones.walled,
     }  # fmt: skip
     # An option that no kernel names is an error.
     needs_pressure = (zones.heating == PRESSURE or zones.is_compressed) and mechanism.nuclear

@@ -16,7 +16,7 @@ from ergode.kinetics.implicit.runner import ImplicitRunner
 from ergode.kinetics.launch import Runner
 from ergode.kinetics.multistep.runner import MultistepRunner
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import CLOSED, FIXED
+from ergode.kinetics.tables import CHANGING, CLOSED, FIXED, NO_WALL, STILL
 
 MethodName = Literal[
     "auto", "rodas4", "rosenbrock23", "bdf", "asymptotic", "quasi-steady-state",
@@ -46,11 +46,18 @@ class Method(methods.Method):
         flow: int = CLOSED,
         *,
         by_zone: bool = False,
+        moving: int = STILL,
+        walled: int = NO_WALL,
     ) -> str | None:
         """Why zones of this network, heating and flow cannot be integrated; None if they can.
 
-        `by_zone` tells whether zones have tolerances of their own.
+        `by_zone` tells whether zones have tolerances of their own, `moving` whether their volume
+        follows from the pressure, `walled` whether they have a wall.
         """
+        if self.multistep and walled == CHANGING:
+            return "cannot integrate a wall that changes in time; use 'rodas4'"
+        if self.multistep and moving != STILL:
+            return "cannot integrate a Piston; use 'rodas4'"
         if self.multistep and mechanism.nuclear:
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
         if self.multistep and mechanism.has_formulas:
@@ -158,7 +165,9 @@ def suited(mechanism: Mechanism, zones: Zones, device: Device) -> tuple[Method, 
     one = METHODS[_CHEMISTRY]
     # A temperature or a sunlight over time begins the history anew wherever its slope jumps.
     suits = zones.history.times.size == 1 or zones.is_compressed
-    refused = one.why_unsupported(mechanism, zones.heating, zones.flow)
+    refused = one.why_unsupported(
+        mechanism, zones.heating, zones.flow, moving=zones.moving, walled=zones.walled
+    )
     if mechanism.molecular and suits and not (refused or one.why_not_on(device)):
         return one, _CHEMISTRY_REASON
     return choose("auto")

@@ -25,6 +25,7 @@ from ergode.kinetics.physics.equation_of_state import (
 )
 from ergode.kinetics.physics.equilibrium import near_equilibrium
 from ergode.kinetics.physics.neutrinos import losses_at
+from ergode.kinetics.pistons import motion_of
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
 from ergode.kinetics.validity import (
     HOTTEST,
@@ -84,6 +85,16 @@ _COMMON = [
         "absolute tolerance of the mass fraction or concentration; only by zone", True,
     ),
 ]  # fmt: skip
+_MOVED = [
+    Variable(
+        "volume_ratio", _TIMES, "float64", "1",
+        "volume over that at the first time; only with a Piston", True,
+    ),
+    Variable(
+        "piston_velocity", _TIMES, "float64", "cm/s",
+        "speed of the piston, outward; only with a Piston", True,
+    ),
+]  # fmt: skip
 _SPECIES = (SWEPT, "zone", "time", "species")
 results.register(
     "kinetics",
@@ -108,6 +119,7 @@ results.register(
             "whether the last composition is that of nuclear statistical equilibrium, within 0.01 "
             "of mass, at 3e9 K or more: a table may take over",
         ),
+        *_MOVED,
         *_COMMON,
     ],
     coords=("mass_number", "charge_number"),
@@ -141,6 +153,7 @@ results.register(
             "mass in a stirred tank over that at the first time; only with unequal flows",
             True,
         ),
+        *_MOVED,
         Variable("age", _TIMES, "float64", "s", "time since the inlet; only with PlugFlow", True),
         *_COMMON,
     ],
@@ -191,12 +204,18 @@ def dataset_of(
         warn_of_temperatures(network, temperature)
 
     def derive() -> dict[str, np.ndarray]:
-        here = outcome.on_host().amounts[:, :, :count], on_host(temperature)
+        there = outcome.on_host().amounts
+        here = there[:, :, :count], on_host(temperature), _volumes(zones, there)
         if mechanism.nuclear:
             if np.fmax.reduce(here[1], None) > max(HOTTEST, zones.history.temperature.max()):
                 warn_of_fits(network, here[1], "")  # of zones that heated themselves
-            return _shaped(_of_nuclei(mechanism, zones, grid, options, *here), shape)
-        return _shaped(_of_others(network, mechanism, zones, grid, parameters, *here), shape)
+            found = _of_nuclei(mechanism, zones, grid, options, *here)
+        else:
+            found = _of_others(network, mechanism, zones, grid, parameters, *here)
+        if zones.piston is not None:
+            moved = there[:, :, count + 1 :]
+            found |= motion_of(zones.history.motion, moved, found["pressure"])
+        return _shaped(found, shape)
 
     derived = resident.Deferred(derive)
     if mechanism.nuclear:
@@ -225,11 +244,13 @@ def dataset_of(
         values["atol"] = zones.history.tolerances[:, :count] * mechanism.mass
     if zones.flow == STIRRED:
         values["residence_time"] = 1.0 / zones.history.inflow[:, count + 1]
-        growth = zones.history.inflow[:, -1]
+        growth = zones.history.inflow[:, count + 2 + len(mechanism.invariants)]
         if growth.any():
-            values["mass_ratio"] = 1.0 + growth[:, None] * (grid - grid[0])
+            values["mass_ratio"] = _masses(zones, grid, growth, count)
     elif zones.flow == PLUG:
         values["age"] = outcome.amounts[:, :, count + 1].copy()
+    if zones.piston is not None:
+        names += ["volume_ratio", "piston_velocity"]
     if options.state != "ideal":
         derived.now()
     values = _shaped(values, shape) | {name: derived[name] for name in names}
@@ -259,9 +280,10 @@ def _of_nuclei(
     options: Options,
     amounts: np.ndarray,
     temperature: np.ndarray,
+    volume: np.ndarray | float,
 ) -> dict[str, np.ndarray]:
     """Variables of nuclei that follow from the amounts [zone, time, species]."""
-    density = linear_at(grid, zones.history.times, zones.history.density)
+    density = linear_at(grid, zones.history.times, zones.history.density) / volume
     charge, state = mechanism.thermo.charge, options.state
     nuclei, electrons, released = (np.empty(temperature.shape) for _ in range(3))
 
@@ -307,6 +329,7 @@ def _of_others(
     parameters: Mapping[str, np.ndarray],
     amounts: np.ndarray,
     temperature: np.ndarray,
+    volume: np.ndarray | float,
 ) -> dict[str, np.ndarray]:
     """Variables of molecules and others that follow from the amounts [zone, time, species]."""
     values = {}
@@ -317,7 +340,7 @@ def _of_others(
             network, amounts, temperature, zones.heating == PRESSURE
         )
     if zones.heating == PRESSURE or zones.is_diluted:
-        factor = linear_at(grid, zones.history.times, zones.history.density)
+        factor = linear_at(grid, zones.history.times, zones.history.density) / volume
         if zones.heating == PRESSURE:
             factor = factor / (GAS_CONSTANT * temperature * amounts.sum(axis=2))
         amounts = amounts * factor[:, :, None]
@@ -330,6 +353,22 @@ def _of_others(
         driven = _driven(mechanism, zones, grid)
         values["quantity"] = _quantities(network, grid, amounts, rows | driven)
     return values
+
+
+def _masses(zones: Zones, grid: np.ndarray, growth: np.ndarray, count: int) -> np.ndarray:
+    """The mass in tanks over that at first, shape [zone, time]."""
+    if not zones.is_fed:
+        return np.asarray(1.0 + growth[:, None] * (grid - grid[0]))
+    times = zones.history.times
+    first = (count + 2) * (times.size + 1)
+    return 1.0 / linear_at(grid, times, zones.history.feed[:, first : first + times.size])
+
+
+def _volumes(zones: Zones, amounts: np.ndarray) -> np.ndarray | float:
+    """The volume over that at first [zone, time], where a piston moves; otherwise one."""
+    if zones.piston is None:
+        return 1.0
+    return amounts[:, :, amounts.shape[2] - zones.moving]
 
 
 def _temperatures(zones: Zones, grid: np.ndarray, outcome: Outcome, count: int) -> Any:

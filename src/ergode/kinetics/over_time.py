@@ -86,15 +86,16 @@ _UNIFORM, _DECADES, _DEEPEST, _MOST_KNOTS = 4096, 15, 40, 2_000_000
 
 
 def tabulated(
-    name: str, function: Callable[[float], Any], grid: np.ndarray, tolerance: float,
-    least: ArrayLike = 0.0,
+    name: str, function: Callable[[Any], Any], grid: np.ndarray, tolerance: float,
+    least: ArrayLike = 0.0, together: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Tabulate a function of time for linear interpolation.
 
     The function is sampled on the grid, on 4,096 equal intervals and on a geometric grid of 15
     decades after the first time. Each interval is halved until linear interpolation is accurate
     within the relative `tolerance`; it is relative to the `least` of a row, where values are below
-    that. An interval below 1e-13 of the run is taken as a jump.
+    that. An interval below 1e-13 of the run is taken as a jump. A function that takes times
+    `together` gets an array, and returns rows.
 
     Returns
     -------
@@ -105,6 +106,8 @@ def tabulated(
     span, smallest = last - first, np.reshape(least, (-1, 1))
 
     def at(times: np.ndarray) -> np.ndarray:
+        if together:
+            return np.asarray(function(times), np.float64)
         try:
             rows = [np.atleast_1d(np.asarray(function(float(t)), np.float64)) for t in times]
             found = np.stack(rows, axis=-1)

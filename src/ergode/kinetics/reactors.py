@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike
 from ergode.core.errors import ModelError
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
 from ergode.kinetics.network.to_tables import Mechanism
+from ergode.kinetics.over_time import Trajectory, linear_at
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED
 from ergode.models.reactions.network import ReactionNetwork
@@ -49,24 +50,67 @@ class Given(NamedTuple):
     isothermal: bool
 
 
+_OR_OVER_TIME = ", a Trajectory or a function of time"
+
+
+_FED = "temperature of the inflow"
+
+
+def _changes(value: Any) -> bool:
+    return isinstance(value, Trajectory) or callable(value)
+
+
+def _cut(value: Any, start: int, stop: int) -> Any:
+    """The values of some of the zones."""
+    if isinstance(value, Trajectory):
+        several = value.values.ndim > 1 and len(value.values) > 1
+        return Trajectory(value.times, value.values[start:stop]) if several else value
+    return value if callable(value) or np.size(value) < 2 else np.asarray(value)[start:stop]
+
+
+def _rows_at(name: str, value: Any, times: np.ndarray) -> np.ndarray:
+    """Values of what flows in at these times, shape [1 or zone_count, time_count].
+
+    Raises a ModelError if one is no number, negative or not finite.
+    """
+    if isinstance(value, Trajectory):
+        rows = linear_at(times, value.times, np.atleast_2d(value.values))
+    else:
+        try:
+            rows = np.array([[float(value(float(t))) for t in times]])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ModelError(f"{name} as a function of time: {error}; expected a number") from None
+    check_signs(name, rows, may_vanish=name != _FED)
+    return rows
+
+
 @dataclass(frozen=True, eq=False)
 class StirredTank:
     """A continuously stirred tank reactor, in which as much mass flows in as flows out, or not.
 
     Parameters
     ----------
-    inflow : mapping of str to float or array_like, shape [zone_count]
+    inflow : mapping of str to float, array_like of shape [zone_count], Trajectory, or function
         What flows in. Of molecules only ratios matter: of moles, or of masses if the zones have a
-        `density`. Of other species, concentrations; boundary species keep their amounts.
+        `density`. Of other species, concentrations; boundary species keep their amounts. A
+        `Trajectory` or a function of time, which returns one number, changes an amount in time.
     residence_time : float or array_like of shape [zone_count]
         Mass in the reactor at first over mass flow in [s, or the unit of time of the coefficients].
-    temperature : float or array_like of shape [zone_count], optional
-        Of the inflow [K]; for zones that heat themselves.
+    temperature : float, array_like of shape [zone_count], Trajectory, or function, optional
+        Of the inflow [K]; for zones that heat themselves. It may change in time, too.
     outflow_ratio : float or array_like of shape [zone_count]
         Mass flow out over mass flow in: 0 fills the tank (semi-batch, fed-batch), and more than 1
         empties it, which must not be over before the run is. Molecules at constant volume become
         denser as mass gathers. The volume of molecules at constant pressure, and of species without
-        NASA polynomials, grows with the mass.
+        NASA polynomials, grows with the mass. In tanks in series it is 1.
+    tank_count : int
+        Number of tanks in series. Zones are then tanks: the first `tank_count` zones are a chain,
+        the next ones another, and what flows out of a tank flows into the next one. All else is by
+        zone, so tanks may differ; `inflow` and `temperature` are those of the first tank, one value
+        for each chain. Nothing changes in time.
+    flow_ratio : Trajectory or function, optional
+        The mass flow in over time, over that of `residence_time`: 0 or more. What flows out is
+        `outflow_ratio` times as much. Not for tanks in series.
 
     Examples
     --------
@@ -76,30 +120,106 @@ class StirredTank:
     >>> found = ergode.kinetics.integrate(decay, times=[0, 100], reactor=tank, device="cpu")
     >>> float(found["concentration"][0, -1, 0].round(6))  # 2 / (1 + 3)
     0.5
+    >>> three = ergode.kinetics.StirredTank({"A": 2.0}, residence_time=1.0, tank_count=3)
+    >>> found = ergode.kinetics.integrate(decay, times=[0, 100], reactor=three, device="cpu")
+    >>> found["concentration"][:, -1, 0].values.round(5).tolist()  # 2 / 4, 2 / 4^2, 2 / 4^3
+    [0.5, 0.125, 0.03125]
     """
 
     inflow: Mapping[str, Any]
     residence_time: np.ndarray
-    temperature: np.ndarray | None
+    temperature: Any
     outflow_ratio: np.ndarray
+    tank_count: int
+    flow_ratio: Any
     flow = STIRRED
 
     def __init__(
         self,
         inflow: Mapping[str, Any],
         residence_time: ArrayLike,
-        temperature: ArrayLike | None = None,
+        temperature: Any = None,
         outflow_ratio: ArrayLike = 1.0,
+        tank_count: int = 1,
+        flow_ratio: Any = None,
     ) -> None:
         if not isinstance(inflow, Mapping) or not inflow:
             raise ModelError(f"inflow is {inflow!r}; expected amounts by name of the species")
         object.__setattr__(self, "inflow", dict(inflow))
         object.__setattr__(self, "residence_time", _positive("residence_time", residence_time))
-        hot = None if temperature is None else _positive("temperature of the inflow", temperature)
+        hot = temperature
+        if hot is not None and not _changes(hot):
+            hot = by_zone(_FED, hot, _OR_OVER_TIME)
+            check_signs(_FED, hot)
+        if flow_ratio is not None and not _changes(flow_ratio):
+            raise ModelError(
+                f"flow_ratio is {flow_ratio!r}; expected a Trajectory or a function of time. A "
+                "constant flow is the residence_time"
+            )
+        object.__setattr__(self, "flow_ratio", flow_ratio)
         object.__setattr__(self, "temperature", hot)
         ratio = by_zone("outflow_ratio", outflow_ratio)
         check_signs("outflow_ratio", ratio, may_vanish=True)
         object.__setattr__(self, "outflow_ratio", ratio)
+        whole = isinstance(tank_count, int | np.integer) and not isinstance(tank_count, bool)
+        if not whole or tank_count < 1:
+            raise ModelError(f"tank_count is {tank_count!r}; expected a whole number, 1 or more")
+        tanks = int(tank_count)
+        object.__setattr__(self, "tank_count", tanks)
+        if tanks > 1 and (ratio != 1.0).any():
+            raise ModelError(
+                f"outflow_ratio is {ratio[ratio != 1.0][0]:g}, and tank_count {tanks}; in tanks in "
+                "series as much flows out as in: expected an outflow_ratio of 1"
+            )
+
+        if tanks > 1 and self.changes:
+            name = next(iter(self._over_time))
+            raise ModelError(
+                f"{name} changes in time, and tank_count is {tanks}; expected constant flows into "
+                "tanks in series"
+            )
+
+    @property
+    def _over_time(self) -> dict[str, Any]:
+        """What changes in time, by name."""
+        every = {f"inflow '{name}'": value for name, value in self.inflow.items()}
+        every |= {_FED: self.temperature, "flow_ratio": self.flow_ratio}
+        return {name: value for name, value in every.items() if _changes(value)}
+
+    @property
+    def changes(self) -> bool:
+        """Whether what flows in changes in time."""
+        return bool(self._over_time)
+
+    def knots(self, grid: np.ndarray) -> list[np.ndarray]:
+        """Times of the points of what changes, within those of the grid."""
+        given = [v.times for v in self._over_time.values() if isinstance(v, Trajectory)]
+        return [one[(one > grid[0]) & (one < grid[-1])] for one in given]
+
+    def at(self, times: np.ndarray, zones: int = 1) -> StirredTank:
+        """The tank at these times, each a zone: all times of the first zone, then others."""
+
+        def fixed(name: str, value: Any) -> Any:
+            if value is None:
+                return None
+            rows = _rows_at(name, value, times) if _changes(value) else np.ravel(value)[:, None]
+            if rows.size == 1:
+                return rows.ravel()
+            return np.array(np.broadcast_to(rows, (zones, times.size))).ravel()
+
+        inflow = {name: fixed(f"inflow '{name}'", value) for name, value in self.inflow.items()}
+        return StirredTank(inflow, 1.0, fixed(_FED, self.temperature))
+
+    def at_first(self, times: np.ndarray) -> StirredTank:
+        """The tank of constant values that it is at the first of the times."""
+        still = self.at(times, max(self.sizes.values()))
+        return StirredTank(still.inflow, self.residence_time, still.temperature, self.outflow_ratio)
+
+    def flows(self, times: np.ndarray) -> np.ndarray:
+        """The mass flow in over that of the residence time, shape [1 or zone_count, time_count]."""
+        if self.flow_ratio is None:
+            return np.ones((1, times.size))
+        return _rows_at("flow_ratio", self.flow_ratio, times)
 
     @property
     def growth(self) -> np.ndarray:
@@ -112,35 +232,49 @@ class StirredTank:
         Raises a ModelError if it vanishes.
         """
         found = 1.0 + self.growth[:, None] * (times - times[0])
-        if not (found > 0.0).all():
-            zone = int(np.argmin(found.min(axis=1)))
-            empty = times[0] - 1.0 / self.growth[zone]
+        self.check_mass(times, found)
+        return found
+
+    def check_mass(self, times: np.ndarray, mass: np.ndarray) -> None:
+        """Check the mass over that at the first time, shape [1 or zone_count, time_count]."""
+        if not (mass > 0.0).all():
+            zone = int(np.argmin(mass.min(axis=1)))
+            empty = np.interp(0.0, mass[zone, ::-1], times[::-1])
             raise ModelError(
                 f"the tank of zone {zone} is empty at the time {empty:.6g}, as more flows out than "
                 "in; expected an earlier end, or a smaller outflow_ratio"
             )
-        return found
 
     @property
     def sizes(self) -> dict[str, int]:
         """Number of values by the name of what has them."""
-        found = {f"inflow '{name}'": np.size(value) for name, value in self.inflow.items()}
+        of_tanks = f" (in the {self.tank_count} tanks of each chain)" if self.tank_count > 1 else ""
+
+        def several(value: Any) -> int:
+            if isinstance(value, Trajectory):
+                return len(np.atleast_2d(value.values))
+            return np.size(value) * self.tank_count if np.size(value) > 1 else 1
+
+        found = {f"inflow '{name}'{of_tanks}": several(v) for name, v in self.inflow.items()}
         found["residence_time"] = self.residence_time.size
         found["outflow_ratio"] = self.outflow_ratio.size
         if self.temperature is not None:
-            found["temperature of the inflow"] = self.temperature.size
+            found[f"temperature of the inflow{of_tanks}"] = several(self.temperature)
+        if self.flow_ratio is not None:
+            found["flow_ratio"] = several(self.flow_ratio)
         return found
 
     def part(self, start: int, stop: int) -> StirredTank:
         """The reactors of some of the zones."""
 
         def cut(value: Any) -> Any:
-            return np.asarray(value)[start:stop] if np.size(value) > 1 else value
+            return _cut(value, start, stop)
 
         inflow = {name: cut(value) for name, value in self.inflow.items()}
         return StirredTank(
-            inflow, cut(self.residence_time), cut(self.temperature), cut(self.outflow_ratio)
-        )
+            inflow, cut(self.residence_time), cut(self.temperature), cut(self.outflow_ratio),
+            self.tank_count, cut(self.flow_ratio),
+        )  # fmt: skip
 
     def rows(
         self, network: ReactionNetwork, mechanism: Mechanism, amounts: np.ndarray, given: Given
@@ -157,14 +291,17 @@ class StirredTank:
             raise ModelError("reactor is for molecules and other species; the network has nuclei")
         count = amounts.shape[1]
         flowing = np.zeros_like(amounts)
+        tanks = self.tank_count
         for i, row in composition_of(network, self.inflow, "inflow").items():
             if network.species[i].boundary:
                 raise ModelError(
                     f"inflow has the species '{network.species[i].name}', whose amount is fixed"
                 )
-            flowing[:, i] = row
+            flowing[:, i] = np.repeat(row, tanks) if row.size > 1 else row
+        ratio = np.ones(len(amounts))
         if mechanism.molecular:
             mass = molar_masses(network)
+            ratio[1:] = (amounts[1:] @ mass) / (amounts[:-1] @ mass)
             if given.by_mass:
                 flowing /= mass
             total = flowing @ mass
@@ -176,6 +313,8 @@ class StirredTank:
             flowing *= (amounts @ mass / total)[:, None]
         fixed = [one.boundary for one in network.species]
         flowing[:, fixed] = amounts[:, fixed]  # they neither flow in nor out
+        if tanks > 1:
+            _check_fixed(network, amounts, ratio, tanks)
         heats = given.heating != FIXED and not given.isothermal
         if heats and self.temperature is None:
             raise ModelError(
@@ -189,13 +328,15 @@ class StirredTank:
         rows = np.zeros((len(amounts), count + 3 + len(mechanism.invariants)))
         rows[:, :count] = flowing
         if self.temperature is not None:
+            hot = self.temperature
+            hot = np.repeat(hot, tanks) if hot.size > 1 else hot
             for i, one in enumerate(network.species):
                 known: Any = one.thermochemistry
-                rows[:, count] += flowing[:, i] * enthalpy(known, self.temperature)
+                rows[:, count] += flowing[:, i] * enthalpy(known, hot)
         rows[:, count + 1] = 1.0 / self.residence_time
         rows[:, count + 2 : -1] = flowing @ mechanism.invariants.T
         rows[:, -1] = self.growth
-        return rows
+        return np.c_[rows, ratio] if tanks > 1 else rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,16 +381,21 @@ class PlugFlow:
         )
 
 
+COEFFICIENT = "heat_transfer_coefficient"
+_AROUND = "temperature of the wall"
+
+
 @dataclass(frozen=True, eq=False)
 class Wall:
     """A wall through which heat passes: dU/dt = h A (T_wall - T).
 
     Parameters
     ----------
-    heat_transfer_coefficient : float or array_like of shape [zone_count]
-        h [erg/(cm2 s K)]; 1 W/(m2 K) is 1e3. 0 is an insulated wall.
-    temperature : float or array_like of shape [zone_count]
-        Of the wall [K]; it does not change.
+    heat_transfer_coefficient : float, array_like of shape [zone_count], Trajectory, or function
+        h [erg/(cm2 s K)]; 1 W/(m2 K) is 1e3. 0 is an insulated wall. As a `Trajectory` or a
+        function of time it changes, as that of an engine; for ``"rodas4"``.
+    temperature : float, array_like of shape [zone_count], Trajectory, or function
+        Of the wall [K]; it may change in time, too.
     area : float or array_like of shape [zone_count]
         Area of the wall over the volume of the gas at the first time [1/cm]: 6 over the diameter of
         a sphere. The area itself does not change with the volume.
@@ -260,40 +406,94 @@ class Wall:
     >>> wall = ergode.kinetics.Wall(5e4, temperature=300.0, area=6.0 / 5.0)
     >>> wall.area.tolist()
     [1.2]
+    >>> heater = ergode.kinetics.Wall(5e4, lambda time: 300.0 + 20.0 * time, area=1.2)  # 20 K/s
     """
 
-    heat_transfer_coefficient: np.ndarray
-    temperature: np.ndarray
+    heat_transfer_coefficient: Any
+    temperature: Any
     area: np.ndarray
 
-    def __init__(
-        self, heat_transfer_coefficient: ArrayLike, temperature: ArrayLike, area: ArrayLike
-    ) -> None:
-        name = "heat_transfer_coefficient"
-        coefficient = by_zone(name, heat_transfer_coefficient)
-        check_signs(name, coefficient, may_vanish=True)
-        object.__setattr__(self, name, coefficient)
-        object.__setattr__(self, "temperature", _positive("temperature of the wall", temperature))
+    def __init__(self, heat_transfer_coefficient: Any, temperature: Any, area: ArrayLike) -> None:
+        coefficient = heat_transfer_coefficient
+        if not _changes(coefficient):
+            coefficient = by_zone(COEFFICIENT, coefficient, _OR_OVER_TIME)
+            check_signs(COEFFICIENT, coefficient, may_vanish=True)
+        if not _changes(temperature):
+            temperature = by_zone(_AROUND, temperature, _OR_OVER_TIME)
+            check_signs(_AROUND, temperature)
+        object.__setattr__(self, COEFFICIENT, coefficient)
+        object.__setattr__(self, "temperature", temperature)
         object.__setattr__(self, "area", _positive("area of the wall", area))
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """Number of values by the name of what has them."""
+    def _named(self) -> dict[str, Any]:
         return {
-            "heat_transfer_coefficient": self.heat_transfer_coefficient.size,
-            "temperature of the wall": self.temperature.size,
-            "area of the wall": self.area.size,
-        }
+            COEFFICIENT: self.heat_transfer_coefficient, _AROUND: self.temperature,
+            "area of the wall": self.area,
+        }  # fmt: skip
+
+    @property
+    def is_insulated(self) -> bool:
+        """Whether no heat passes through any of the walls, so that they have no effect."""
+        coefficient = self.heat_transfer_coefficient
+        return not (_changes(coefficient) or coefficient.any())
+
+    @property
+    def over_time(self) -> dict[str, Any]:
+        """What changes in time, by name."""
+        return {name: value for name, value in self._named.items() if _changes(value)}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of values by the name of what has them; of a function they are not known."""
+        found = {}
+        for name, value in self._named.items():
+            if isinstance(value, Trajectory):
+                found[name] = len(np.atleast_2d(value.values))
+            elif not callable(value):
+                found[name] = value.size
+        return found
 
     def part(self, start: int, stop: int) -> Wall:
         """The walls of some of the zones."""
-        every = self.heat_transfer_coefficient, self.temperature, self.area
-        return Wall(*(one[start:stop] if one.size > 1 else one for one in every))
+        return Wall(*(_cut(value, start, stop) for value in self._named.values()))
 
-    def rows(self, count: int) -> np.ndarray:
-        """What kernels know of the wall (see `ConditionHistory.wall`)."""
-        both = self.heat_transfer_coefficient * self.area, self.temperature
-        return np.stack([np.broadcast_to(one, count) for one in both], axis=1)
+    def rows(self, count: int, changing: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What kernels know of the wall (see `ConditionHistory.wall`).
+
+        `changing` has what is `over_time`, shape [zone_count, knot_count].
+        """
+        both = [
+            changing[name] if name in changing else np.broadcast_to(value, count)[:, None]
+            for name, value in (
+                (COEFFICIENT, self.heat_transfer_coefficient),
+                (_AROUND, self.temperature),
+            )
+        ]
+        both[0] = both[0] * np.broadcast_to(self.area, count)[:, None]
+        if not changing:
+            return np.hstack(both)
+        width = max(one.shape[1] for one in both)
+        tables = [np.broadcast_to(one, (count, width)) for one in both]
+        return np.hstack([np.c_[one, one.max(axis=1)] for one in tables])
+
+
+def _check_fixed(
+    network: ReactionNetwork, amounts: np.ndarray, ratio: np.ndarray, tanks: int
+) -> None:
+    """Check that species whose amount is fixed have one amount in all tanks of a chain.
+
+    `ratio` is the mass of each tank over that of the tank before.
+    """
+    for i, one in enumerate(network.species):
+        if one.boundary:
+            off = np.abs(amounts[1:, i] - ratio[1:] * amounts[:-1, i]) > 1e-12 * amounts[1:, i]
+            off[tanks - 1 :: tanks] = False  # from chain to chain
+            if off.any():
+                raise ModelError(
+                    f"the amount of '{one.name}', which is fixed, differs between the tanks "
+                    f"{np.argmax(off)} and {np.argmax(off) + 1} of a chain; expected one amount"
+                )
 
 
 def _positive(name: str, given: Any) -> np.ndarray:

@@ -13,17 +13,22 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import did_you_mean
-from ergode.core.divide import Axis
+from ergode.core.divide import Axis, alone
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.launch import check_room
 from ergode.kinetics.conditions import Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory
+from ergode.kinetics.pistons import Piston
+from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
 from ergode.kinetics.tolerances import tolerances_of
 from ergode.models.cut import axis_of_values
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, Grid, Layout, lay_out
+
+_EXCHANGE = StirredTank, PlugFlow, Wall, Piston
+"""Records that have values by zone, and parts."""
 
 
 def layout_of(
@@ -105,7 +110,7 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
     Raises a PlanError if a condition is a function of time that differs between zones: its knots
     are common to all.
     """
-    initial, factors = arguments["initial"], arguments["rate_factors"]
+    initial, factors, reactor = (arguments[name] for name in ("initial", "rate_factors", "reactor"))
     if np.ndim(factors) > 1:
         rows = np.asarray(factors)
         return Axis(POINT, range(len(rows)), lambda start, stop: {"rate_factors": rows[start:stop]})
@@ -114,19 +119,23 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
     found = axis_of_values(given, POINT)
     if found is not None:
         return found
+    if isinstance(reactor, StirredTank) and reactor.tank_count > 1:
+        return alone({})
     conditions: dict[str, Any] = {}
     sizes = []
     quantities = "temperature", "density", "pressure", "volume", "sunlight"
     named = {name: arguments[name] for name in quantities}
+    exchange = {name: arguments[name] for name in ("reactor", "wall", "volume")}
+    exchange = {k: one for k, one in exchange.items() if isinstance(one, _EXCHANGE)}
+    named = {name: value for name, value in named.items() if name not in exchange}
+    walls = arguments["wall"].over_time if arguments["wall"] is not None else {}
+    for name, value in walls.items():
+        _refuse_rows(name, value, arguments["times"])
     for name, value in (named | drives).items():
         if isinstance(value, Trajectory):
             sizes.append(np.atleast_2d(value.values).shape[0])
         elif callable(value):
-            if np.size(value(float(np.ravel(arguments["times"])[0]))) > 1:
-                raise PlanError(
-                    f"executor, store and chunk: {name} is a function of time for each zone, whose "
-                    "zones are tabulated together; give a Trajectory"
-                )
+            _refuse_rows(name, value, arguments["times"])
             continue
         elif value is not None:
             sizes.append(np.size(value))
@@ -135,9 +144,6 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         if sizes[-1] > 1:
             conditions[name] = value
     amounts = {} if isinstance(initial, Grid) or initial is None else initial
-    exchange = {
-        name: arguments[name] for name in ("reactor", "wall") if arguments[name] is not None
-    }
     for one in exchange.values():
         sizes += one.sizes.values()
     tolerances = tolerances_of(arguments["network"], arguments["rtol"], arguments["atol"])
@@ -166,6 +172,15 @@ def axis_of(arguments: Mapping[str, Any]) -> Axis:
         return changed
 
     return Axis("zone", range(max([1, *sizes])), cut)
+
+
+def _refuse_rows(name: str, value: Any, times: Any) -> None:
+    """Refuse to divide a function of time for each zone: its knots are common to all."""
+    if callable(value) and np.size(value(float(np.ravel(times)[0]))) > 1:
+        raise PlanError(
+            f"executor, store and chunk: {name} is a function of time for each zone, whose "
+            "zones are tabulated together; give a Trajectory"
+        )
 
 
 def _tolerances_of_part(arguments: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:

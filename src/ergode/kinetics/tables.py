@@ -19,6 +19,14 @@ FIXED, VOLUME, PRESSURE = 0, 1, 2
 """The temperature is given; or the zone heats itself at constant volume, or constant pressure."""
 
 
+STILL, MOBILE, INERT = 0, 1, 2
+"""The volume is given; or it follows from the pressure, by a piston without or with a mass."""
+
+
+NO_WALL, STEADY, CHANGING = 0, 1, 2
+"""Whether heat passes through a wall, whose temperature or coefficient may change in time."""
+
+
 CLOSED, STIRRED, PLUG = 0, 1, 2
 """Nothing flows in or out; or the zone is a stirred tank, or moves along a tube."""
 
@@ -45,8 +53,11 @@ class ConditionHistory(NamedTuple):
     factors: np.ndarray = UNSWEPT
     # float64 [zone_count, species_count + 3 + invariant_count]: of stirred tanks: amounts of the
     # inflow, of the mass in the zone; their enthalpy [erg]; one over the residence time; conserved
-    # sums of the inflow; change of the mass over that at first. Of plug flow, shape
-    # [zone_count, 1]: one over the velocity at the inlet. Otherwise ``()``.
+    # sums of the inflow; change of the mass over that at first. In chains of tanks also the mass
+    # over that of the tank before, and the kernel writes the inflow of all but the first tank. If
+    # the inflow changes, also the flow over the mass, and one over the mass: kernels write
+    # both, and the inflow. Of plug flow, shape [zone_count, 1]: one over the velocity at the inlet.
+    # Otherwise ``()``.
     inflow: Any = ()
     # float64 [zone_count, knot_count + 1]: sunlight, then its largest value in the zone; ``()``
     # where no coefficient depends on it.
@@ -63,8 +74,17 @@ class ConditionHistory(NamedTuple):
     # is given over time and the zone heats itself; then its largest magnitude. Otherwise ``()``.
     compression: Any = ()
     # float64 [zone_count, 2]: heat transfer coefficient times area of the wall over the volume at
-    # the start [erg/(cm3 s K)], and temperature of the wall [K]; ``()`` without walls.
+    # the start [erg/(cm3 s K)], and temperature of the wall [K]; ``()`` without walls. Where one of
+    # them changes in time, shape [zone_count, 2 (knot_count + 1)]: values, then the largest.
     wall: Any = ()
+    # float64 [zone_count, 5]: of a piston: rate of the volume [1/s]; outer pressure over that at
+    # first; pressure at first [dyn/cm2]; power of the volume that is the area; and, not for
+    # kernels, what makes a speed of its variable [cm/s]. Otherwise ``()``.
+    motion: Any = ()
+    # float64 [zone_count, column_count (knot_count + 1)]: of stirred tanks whose inflow changes:
+    # its amounts and their enthalpy, of the mass in the zone at first; the flow in over the mass;
+    # one over the mass; conserved sums. Of each: its values, then the largest. Otherwise ``()``.
+    feed: Any = ()
 
     def rows(self) -> dict[str, np.ndarray]:
         """The arrays with a row for each zone, by name."""

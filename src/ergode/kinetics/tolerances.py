@@ -14,13 +14,14 @@ from ergode.core.errors import PlanError
 from ergode.kinetics.compositions import canonical, species_index
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import STIRRED
+from ergode.kinetics.tables import STILL, STIRRED
 from ergode.models.reactions.network import ReactionNetwork
 
 # Default absolute tolerances; they shrink with rtol below `USUAL_RTOL`: of mass fractions; of
 # concentrations and of molecules, relative to the largest amount; of temperatures [K].
 _NUCLEAR, _RELATIVE, _MOLECULAR, TEMPERATURE = 1e-8, 1e-12, 1e-18, 1e-3
 _ANY = 1e30
+_MOTION = 1e-2  # absolute tolerance of a volume and a speed (see `pistons`), over rtol
 SMALLEST = 1e-13
 """The smallest relative tolerance."""
 BY_ZONE = 0.0
@@ -73,14 +74,20 @@ class Tolerances(NamedTuple):
         usual = usual_of(mechanism, self.relative, scale)[:, None]
         return np.where(np.isnan(self.absolute), usual, self.absolute)
 
-    def rows(self, mechanism: Mechanism, scale: float, variable_count: int) -> np.ndarray:
-        """Absolute tolerance of every variable, then the relative one, of each zone."""
+    def rows(
+        self, mechanism: Mechanism, scale: float, variable_count: int, *, moves: bool = False
+    ) -> np.ndarray:
+        """Absolute tolerance of every variable, then the relative one, of each zone.
+
+        `moves` tells whether volume and speed of a piston are variables.
+        """
         absolute = self.filled(mechanism, scale)
         count = absolute.shape[1]
         found = np.empty((len(absolute), variable_count + 1))
         found[:, :count] = absolute / mechanism.mass
         found[:, count:-1] = TEMPERATURE * np.minimum(1.0, self.relative / USUAL_RTOL)[:, None]
-        found[:, count + 1 : -1] = _ANY  # the age of plug flow is an integral over the solution
+        # The age of plug flow is an integral over the solution; what is left are volume and speed.
+        found[:, count + 1 : -1] = _MOTION * self.relative[:, None] if moves else _ANY
         found[:, -1] = self.relative
         return found
 
@@ -223,7 +230,9 @@ def absolute_tolerances(
     count = mechanism.structure.species_count
     scale = scale_of(mechanism, zones) if atol is None else 1.0
     given = np.broadcast_to(np.nan if atol is None else np.asarray(atol), (1, count))
-    found = Tolerances(np.array([rtol]), given).rows(mechanism, scale, zones.amounts.shape[1])
+    found = Tolerances(np.array([rtol]), given).rows(
+        mechanism, scale, zones.amounts.shape[1], moves=zones.moving != STILL
+    )
     return np.asarray(found[0, :-1])
 
 

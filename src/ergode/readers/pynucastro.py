@@ -51,6 +51,12 @@ def from_pynucastro(network: Any) -> ReactionNetwork:
         table the nearest value is used. An (nn,g) approximation, which depends on the neutrons, is
         a `RateExpression`; `burn` has none.
 
+    Notes
+    -----
+    Screening is an argument of the run, not of the network. ``screening="chugunov"`` is
+    pynucastro's ``chugunov_2009``, and ``"weak"`` is Salpeter's formula. pynucastro's
+    ``chugunov_2007``, ``screen5`` and ``potekhin_1998`` differ from them.
+
     Raises
     ------
     ReadError

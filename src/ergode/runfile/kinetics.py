@@ -29,15 +29,21 @@ def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
         part.only(["velocity"])
         with part.explaining():
             return kinetics.PlugFlow(part.one_or_more("velocity"))
-    part.only(["inflow", "residence_time", "temperature", "outflow_ratio"])
+    part.only(
+        ["inflow", "residence_time", "temperature", "outflow_ratio", "tank_count", "flow_ratio"]
+    )
     inflow = part.table("inflow")
-    amounts = {name: inflow.one_or_more(name) for name in inflow.values}
+    amounts = {name: condition(inflow, name) for name in inflow.values}
     if "residence_time" not in part:
         raise part.error(f"{part.place} needs the key 'residence_time' (a number, or a list)")
-    hot = part.one_or_more("temperature") if "temperature" in part else None
+    hot = condition(part, "temperature") if "temperature" in part else None
+    flow = trajectory(part, "flow_ratio") if "flow_ratio" in part else None
     with part.explaining():
         ratio = part.one_or_more("outflow_ratio") if "outflow_ratio" in part else 1.0
-        return kinetics.StirredTank(amounts, part.one_or_more("residence_time"), hot, ratio)
+        return kinetics.StirredTank(
+            amounts, part.one_or_more("residence_time"), hot, ratio, part.integer("tank_count", 1),
+            flow,
+        )  # fmt: skip
 
 
 def wall(table: Table, key: str) -> kinetics.Wall:
@@ -48,7 +54,9 @@ def wall(table: Table, key: str) -> kinetics.Wall:
         if name not in part:
             raise part.error(f"{part.place} needs the key '{name}' (a number, or a list)")
     with part.explaining():
-        return kinetics.Wall(*(part.one_or_more(name) for name in names))
+        return kinetics.Wall(
+            condition(part, names[0]), condition(part, names[1]), part.one_or_more("area")
+        )
 
 
 def condition(table: Table, key: str) -> float | list[float] | kinetics.Trajectory:
@@ -63,6 +71,26 @@ def trajectory(table: Table, key: str) -> kinetics.Trajectory:
     times, values = part.times("times"), rows(part, "values")
     with part.explaining():
         return kinetics.Trajectory(times, values)
+
+
+_PISTON = ("area", "outer_pressure", "mobility", "mass_per_area", "velocity", "shape")
+
+
+def volume(table: Table, key: str) -> kinetics.Trajectory | kinetics.Piston:
+    """The volume of a key: values over time, or a piston with an area."""
+    part = table.table(key)
+    if "area" not in part:
+        return trajectory(table, key)
+    part.only(_PISTON)
+    if "outer_pressure" not in part:
+        raise part.error(f"{part.place} needs the key 'outer_pressure' (a number, or a list)")
+    given: dict[str, Any] = {
+        name: part.text(name) if name == "shape" else part.one_or_more(name)
+        for name in _PISTON
+        if name in part
+    }
+    with part.explaining():
+        return kinetics.Piston(given.pop("area"), given.pop("outer_pressure"), **given)
 
 
 def rows(table: Table, key: str) -> list[float] | list[list[float]]:
@@ -116,7 +144,7 @@ READERS: Readers = {
     "neutrino_losses": Table.boolean,
     "reactor": reactor,
     "wall": wall,
-    "volume": trajectory,
+    "volume": volume,
     "rate_factors": rows,
     **dict.fromkeys(("parameters", "initial"), Table.swept),
     **dict.fromkeys(("temperature", "density", "pressure", "sunlight"), condition),
@@ -129,7 +157,8 @@ OF_DELAYS: Readers = {
     "output": partial(Table.choice, choices=(DELAYS,)),
     **dict.fromkeys(("temperature", "pressure", "equivalence_ratio"), axis),
     **dict.fromkeys(("fuel", "oxidizer", "mixture"), moles),
-    **dict.fromkeys(("volume", "pressure_ratio"), trajectory),
+    "volume": volume,
+    "pressure_ratio": trajectory,
     **dict.fromkeys(("duration", "rtol"), Table.number),
     "criterion": criterion,
     "paired": Table.boolean,
@@ -202,6 +231,12 @@ def read(top: Table) -> KineticRun:
     table = top.table("integrate")
     if "output" in table:
         table.only(OF_DELAYS)
+        for name in ("fuel", "oxidizer", "equivalence_ratio"):
+            if "mixture" in table and name in table:
+                raise table.error(
+                    f"{table.place} has the keys 'mixture' and '{name}'; expected a mixture, or a "
+                    "fuel with an oxidizer and an equivalence_ratio"
+                )
         delays = {key: OF_DELAYS[key](table, key) for key in table.values}
         if "initial" in top:
             raise table.error("[initial] is given; ignition delays have a fuel or a mixture")

@@ -54,22 +54,38 @@ _SPACE = _closed(
     },
     "shape", "diffusion",
 )  # fmt: skip
-_TANK = _closed(
-    {
-        "inflow": _OBJECT,
-        **dict.fromkeys(("residence_time", "temperature", "outflow_ratio"), _SEVERAL),
-    },
-    "inflow", "residence_time",
-)  # fmt: skip
 _TUBE = _closed({"velocity": _SEVERAL}, "velocity")
-_WALL = _closed(
-    dict.fromkeys(("heat_transfer_coefficient", "temperature", "area"), _SEVERAL),
-    "heat_transfer_coefficient", "temperature", "area",
+_PISTON = _closed(
+    {
+        **dict.fromkeys(
+            ("area", "outer_pressure", "mobility", "mass_per_area", "velocity"), _SEVERAL
+        ),
+        "shape": {"enum": ["plane", "sphere"]},
+    },
+    "area", "outer_pressure",
 )  # fmt: skip
 _ROWS: Schema = {"type": "array", "items": {"type": ["number", "array"], "items": _NUMBER}}
 _OVER_TIME = _closed(
     {"times": {"anyOf": [{"type": "array", "items": _NUMBER}, _GRID]}, "values": _ROWS},
     "times", "values",
+)  # fmt: skip
+_OR_OVER_TIME: Schema = {"anyOf": [_SEVERAL, _OVER_TIME]}
+_WALL = _closed(
+    {
+        **dict.fromkeys(("heat_transfer_coefficient", "temperature"), _OR_OVER_TIME),
+        "area": _SEVERAL,
+    },
+    "heat_transfer_coefficient", "temperature", "area",
+)  # fmt: skip
+_TANK = _closed(
+    {
+        "inflow": {"type": "object", "additionalProperties": _OR_OVER_TIME},
+        **dict.fromkeys(("residence_time", "outflow_ratio"), _SEVERAL),
+        "temperature": _OR_OVER_TIME,
+        "tank_count": {"type": "integer"},
+        "flow_ratio": _OVER_TIME,
+    },
+    "inflow", "residence_time",
 )  # fmt: skip
 _HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
 _BY_READER: dict[Any, Schema] = {
@@ -90,8 +106,9 @@ _BY_READER: dict[Any, Schema] = {
     kinetics.absolute: {**_SEVERAL, "type": ["number", "array", "object"]},
     kinetics.reactor: {"anyOf": [_TANK, _TUBE]},
     kinetics.wall: _WALL,
-    kinetics.condition: {"anyOf": [_SEVERAL, _OVER_TIME]},
+    kinetics.condition: _OR_OVER_TIME,
     kinetics.trajectory: _OVER_TIME,
+    kinetics.volume: {"anyOf": [_OVER_TIME, _PISTON]},
     kinetics.rows: _ROWS,
     kinetics.axis: {"anyOf": [_SEVERAL, _GRID]},
     kinetics.moles: {"type": ["string", "object"], "additionalProperties": _SEVERAL},

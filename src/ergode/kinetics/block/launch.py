@@ -65,6 +65,10 @@ class Launch(Protocol):
     def zones_that_fill(self) -> int:
         """Zones that keep the device busy."""
 
+    @property
+    def together(self) -> int:
+        """Zones that are integrated together, such as the tanks of a chain."""
+
 
 _ROUNDS = 4  # of zones, so that few wait for the last
 _BLOCKS_A_MULTIPROCESSOR = 32
@@ -86,6 +90,8 @@ class BlockLaunch:
         Of a block.
     shared_count, scratch_count : int
         Numbers of a block in shared memory, and in device memory.
+    together : int
+        Zones that a block integrates together.
     """
 
     device: Device
@@ -95,6 +101,7 @@ class BlockLaunch:
     threads: int
     shared_count: int
     scratch_count: int
+    together: int = 1
 
     @property
     def zones_that_fill(self) -> int:
@@ -119,7 +126,7 @@ class BlockLaunch:
         probe = device.empty((1, self.scratch_count), np.float64)
         arguments = self.arguments(history, grid, probe, counter, outcome)
         blocks = device.resident_blocks(self.kernel, self.threads, *arguments, **counted)
-        blocks = min(amounts.shape[0], max(blocks, 1))
+        blocks = min(amounts.shape[0] // self.together, max(blocks, 1))
         scratch = device.empty((blocks, self.scratch_count), np.float64)
         arguments = self.arguments(history, grid, scratch, counter, outcome)
         device.launch(self.kernel, blocks, self.threads, *arguments, **counted)
@@ -136,7 +143,7 @@ class ThreadLaunch:
 
     Parameters
     ----------
-    device, kernel, tables, options
+    device, kernel, tables, options, together
         See `BlockLaunch`.
     """
 
@@ -144,6 +151,7 @@ class ThreadLaunch:
     kernel: kernels.Kernel
     tables: tuple[Any, ...]
     options: tuple[float, ...]
+    together: int = 1
 
     @property
     def zones_that_fill(self) -> int:
@@ -199,7 +207,7 @@ def run_on_device(
     finished: Callable[[int, int], None],
 ) -> None:
     """Integrate all zones in chunks that fit the device, and fill `outcome`."""
-    device, history = launch.device, zones.history
+    device, history, together = launch.device, zones.history, launch.together
     rows = history.rows()
     each = grid.size * zones.amounts.shape[1] + 5 + sum(one.shape[1] for one in rows.values())
     common = {"times": device.put(history.times), "factors": device.put(UNSWEPT)}
@@ -207,6 +215,7 @@ def run_on_device(
     begin = kernels.for_each(_begin)
 
     def integrate(first: int, last: int, report: Callable[[int], None]) -> None:
+        first, last = first * together, last * together
         part = slice(first, last)
         amounts = device.empty((last - first, *outcome.amounts.shape[1:]), np.float64)
         device.run(begin, last - first, device.put(zones.amounts[part]), amounts)
@@ -219,8 +228,8 @@ def run_on_device(
         finished(first, last)
 
     run_chunks(
-        "zones", zones.count, zones_at_once(device, each), integrate, unit="zones",
-        least=launch.zones_that_fill,
+        "zones", zones.count // together, zones_at_once(device, each * together), integrate,
+        unit="zones", least=launch.zones_that_fill,
     )  # fmt: skip
 
 

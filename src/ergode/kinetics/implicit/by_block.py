@@ -6,19 +6,22 @@ from ergode.core.compiler.language import cuda, real
 from ergode.core.group import group_of_block, next_member
 from ergode.kinetics.block.elimination import TILE
 from ergode.kinetics.condition_history import history_of
+from ergode.kinetics.implicit.chain import chain_count, chain_in, integrate_chain
 from ergode.kinetics.implicit.rosenbrock import StepVectors, integrate_zone
-from ergode.kinetics.kernel_options import DYNAMIC, POWERS, THIRD_BODIES
+from ergode.kinetics.kernel_options import CHAINED, DYNAMIC, FED, POWERS, THIRD_BODIES
+from ergode.kinetics.network.projection import STAGES
+from ergode.kinetics.physics.formulas import memory_count
 from ergode.kinetics.physics.third_bodies import slope_count
 from ergode.kinetics.tables import BlockSystem, Workspace
 
 _REDUCTION = 32
 
 
-def shared_count(system: BlockSystem, stage_count: int, dynamic: bool) -> int:
+def shared_count(system: BlockSystem, stage_count: int, dynamic: bool, fed: bool = False) -> int:
     """Numbers that a zone keeps in shared memory."""
     n, several = system.pivot.size, len(system.invariants)
     fixed = _REDUCTION + (5 if dynamic else 3) * (n + 1) + (several + 3) * several
-    fixed += system.powers.size if system.powers else 0
+    fixed += (system.powers.size if system.powers else 0) + (STAGES if fed else 0)
     return fixed + partial_count(system) + matrix_count(system, stage_count, dynamic)
 
 
@@ -41,21 +44,25 @@ def partial_count(system: BlockSystem) -> int:
     return max(system.tail.size, *(part.place_count for part in parts))
 
 
-def scratch_count(system: BlockSystem) -> int:
-    """Numbers that a block keeps in device memory."""
+def scratch_count(system: BlockSystem, stages: int = 0, tanks: int = 1) -> int:
+    """Numbers that a block keeps in device memory, for a method and a chain of tanks."""
     rates = system.rates
     numbers = rates.slot_count + rates.slope_count + rates.order.size + len(rates.efficiency)
     numbers += rates.memory_count
-    return numbers + 4 * system.pivot.size + system.flows.value_count
+    numbers += 4 * system.pivot.size + system.flows.value_count
+    if tanks > 1:
+        invariants, species = system.invariants.shape
+        numbers += chain_count(system.pivot.size, species, invariants, stages, tanks)
+    return numbers
 
 
 # --- device functions -----------------------------------------------------------------------------
 
 
 def integrate_block(
-    system, several, method, history, grid, rtol, max_steps, scratch, counter, outcome
+    system, several, method, history, grid, rtol, max_steps, tanks, scratch, counter, outcome
 ):
-    """Zones from a queue, each by one block."""
+    """Zones from a queue, or chains of tanks, each by one block."""
     count, species = system.pivot.size, system.invariants.shape[1]
     invariants, width = system.invariants.shape[0], system.pivot.size + 1
     rates, tail = system.rates, system.tail_count * system.tail_count
@@ -80,7 +87,7 @@ def integrate_block(
     d = c + width
     e = d + (width if DYNAMIC else 0)
     f = e + (width if DYNAMIC else 0)
-    g = f + (invariants + 3) * invariants
+    g = f + (invariants + 3) * invariants + (STAGES if FED else 0)
     h = g + several
     values = system.flows.value_count
     slots = values + rates.slot_start.size - 1
@@ -89,21 +96,32 @@ def integrate_block(
     partners = saved + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
     volumes = partners + species
     columns = volumes + 3 * count
+    behind = columns + memory_count(rates)
     workspace = Workspace(
         mine[values:slots], mine[slots:slopes], mine[slopes:saved], mine[saved:partners],
         mine[partners:volumes], shared[e : min(e + species, f)],
         mine[0:values],
         shared[products:new], mine[0:0], shared[g:h], group_of_block(shared[reductions:a]),
-        mine[columns : mine.size],
+        mine[columns:behind],
     )  # fmt: skip
     vectors = StepVectors(
         shared[a:b], shared[new:trial], shared[b : b + count], shared[trial:pivoting],
         shared[d : min(d + count, e)], mine[volumes:columns], shared[stages:k], shared[0:matrix],
         shared[c:d], shared[f:g], shared[pivoting:end], cuda.local.array(TILE, real),
     )  # fmt: skip
-    integrate_from_queue(
-        system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
-    )
+    if CHAINED:
+        chain = chain_in(mine[behind : mine.size], count, species, invariants, method.m.size, tanks)
+        one = next_member(workspace.group, counter)
+        while (one + 1) * tanks <= outcome.amounts.shape[0]:
+            integrate_chain(
+                system, method, workspace, vectors, chain, history, one * tanks, tanks, grid, rtol,
+                max_steps, outcome,
+            )  # fmt: skip
+            one = next_member(workspace.group, counter)
+    else:
+        integrate_from_queue(
+            system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
+        )
 
 
 def integrate_from_queue(

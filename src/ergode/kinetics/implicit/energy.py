@@ -28,14 +28,17 @@ from ergode.core.math.elementary import exp, log
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
+    FED,
     FLOW,
     HEATING,
     MOLECULES,
+    MOVING,
     NEUTRINOS,
     TIMED,
     WALLED,
 )
 from ergode.kinetics.physics.equation_of_state import (
+    expansion,
     isobaric,
     pressure_of,
     response,
@@ -71,6 +74,8 @@ class Heat(NamedTuple):
     capacity: float  # heat capacity [erg/(g K)]
     outside: float  # dE/dt over the heat capacity [K/s]
     rise: float  # dT/dt [K/s]
+    # Derivative of the energy by V / V_0, where the volume is a variable (see `motion`).
+    by_volume: float
 
 
 def matter(thermo, y, group):
@@ -179,12 +184,14 @@ def temperature_at(system, workspace, heat, isobar, density, y, new, gained):
     return math.nan
 
 
-def outside_rate(system, workspace, temperature, density, y, history, renewal, squeeze, isobar):
+def outside_rate(
+    system, workspace, temperature, density, y, history, renewal, squeeze, isobar, wall
+):
     """dE/dt: what flows in less what flows out, work, heat, less neutrino losses [erg/(g s)].
 
     In a stirred tank `renewal` is one over the residence time. `squeeze` is the logarithmic slope
-    of a density or pressure that is given over time; a pressure is that of `isobar`. Begins in a
-    barrier.
+    of a density or pressure that is given over time; a pressure is that of `isobar`. `wall` is of
+    `wall_at`. Begins in a barrier.
     """
     group = workspace.group
     thermo, t, rate = system.thermo, temperature, 0.0
@@ -202,8 +209,10 @@ def outside_rate(system, workspace, temperature, density, y, history, renewal, s
             part += y[i]
         rate += total_of(group, part, 1) * GAS_CONSTANT * t * squeeze
     if WALLED:
-        heat = history.wall[0] * (history.wall[1] - t)
-        if FLOW == STIRRED and TIMED:  # of a mass that may change
+        heat = wall[0] * (wall[1] - t)
+        if FED:  # of a mass that may change
+            heat *= history.inflow[history.inflow.size - 1]
+        elif FLOW == STIRRED and TIMED:
             heat *= renewal / history.inflow[workspace.energies.size + 1]
         rate += heat
     if NEUTRINOS or (COMPRESSED and not MOLECULES):
@@ -226,7 +235,7 @@ def heat_of(system, workspace, temperature, density, y, change, outside):
     """
     group = workspace.group
     thermo, t = system.thermo, temperature
-    energy, capacity, per_nucleus, per_electron = 0.0, 0.0, 0.0, 0.0
+    energy, capacity, per_nucleus, per_electron, by_volume = 0.0, 0.0, 0.0, 0.0, 0.0
     if MOLECULES:
         energy, capacity = energy_at(system, workspace, t, t, density, 0.0, 0.0, y)
     else:
@@ -235,6 +244,9 @@ def heat_of(system, workspace, temperature, density, y, change, outside):
         capacity, per_nucleus, per_electron, energy = response_of_zone(
             thermo.electrons, t, density, nuclei, electrons
         )
+        if MOVING:
+            by_density = expansion(thermo.electrons, t, density, nuclei, electrons)[3]
+            by_volume = -by_density * density / y[workspace.energies.size + 1]
     inverse, logarithm = 1.0 / t, log(t)
     work = GAS_CONSTANT * t if HEATING == PRESSURE else 0.0
     released = 0.0
@@ -248,7 +260,10 @@ def heat_of(system, workspace, temperature, density, y, change, outside):
     barrier(group)
     released = total_of(group, released, 0)
     barrier(group)
-    return Heat(t, energy, capacity, outside / capacity, (outside + released) / capacity)
+    if MOVING:
+        released -= by_volume * change[workspace.energies.size + 1]
+    rise = (outside + released) / capacity
+    return Heat(t, energy, capacity, outside / capacity, rise, by_volume)
 
 
 def put_energy_row(system, workspace, vectors, density, y, heat, renewal, squeeze, diagonal):
@@ -290,7 +305,7 @@ def put_energy_row(system, workspace, vectors, density, y, heat, renewal, squeez
     barrier(group)
 
 
-def put_gain(workspace, x, capacity):
+def put_gain(workspace, x, heat):
     """Replace the temperature in the solution `x` of a stage by the change of the energy.
 
     The change is divided by the heat capacity [K]. Ends in a barrier.
@@ -303,7 +318,10 @@ def put_gain(workspace, x, capacity):
         barrier(group)
         for i in no_unroll(share(group, 0, count)):
             part += workspace.energies[i] * x[i]
-        gained = x[count] + total_of(group, part, 0) / capacity
+        part = total_of(group, part, 0)
+        if MOVING:
+            part += heat.by_volume * x[count + 1]
+        gained = x[count] + part / heat.capacity
     barrier(group)
     if group.rank == 0:
         x[count] = gained

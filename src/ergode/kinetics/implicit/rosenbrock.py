@@ -37,7 +37,7 @@ from ergode.core.compiler.language import (
 from ergode.core.group import ONE, barrier, share, total_of
 from ergode.core.status import Status
 from ergode.kinetics.block.elimination import block_factorize, block_solve
-from ergode.kinetics.condition_history import history_at, history_of
+from ergode.kinetics.condition_history import history_at, history_of, wall_at
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.energy import (
     Heat,
@@ -55,6 +55,12 @@ from ergode.kinetics.implicit.low_rank import (
     add_electrons,
     column_at,
     dilution_of,
+)
+from ergode.kinetics.implicit.motion import (
+    own_density,
+    put_motion,
+    put_motion_rows,
+    put_volume_column,
 )
 from ergode.kinetics.implicit.step_control import (
     end_temperature,
@@ -88,10 +94,12 @@ from ergode.kinetics.implicit.turns import StepTime, turns_of
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
     DYNAMIC,
+    FED,
     FLOW,
     FORMULAS,
     HEATING,
     MOLECULES,
+    MOVING,
     OWN_TOLERANCES,
     PLASMA,
     POWERS,
@@ -102,7 +110,14 @@ from ergode.kinetics.kernel_options import (
     TIMED,
 )
 from ergode.kinetics.network.mechanism import entry_values
-from ergode.kinetics.network.projection import conserved, keep_sums, project, renew_sums
+from ergode.kinetics.network.projection import (
+    STAGES,
+    conserved,
+    keep_sums,
+    project,
+    renew_fed_sums,
+    renew_sums,
+)
 from ergode.kinetics.physics.formulas import memory_count, put_inputs
 from ergode.kinetics.physics.screening import charges
 from ergode.kinetics.physics.third_bodies import slope_count
@@ -149,7 +164,9 @@ class StepVectors(NamedTuple):
     stages: np.ndarray  # [stage_count * variable_count]
     matrix: np.ndarray  # [entry_count]: the negative Jacobian, then its factors
     row: np.ndarray  # [variable_count + 1]: workspace of the elimination
-    gram: np.ndarray  # [invariant_count + 3, invariant_count]: workspace of the projection
+    # [(invariant_count + 3) * invariant_count], and more if the inflow changes: workspace of the
+    # projection
+    gram: np.ndarray
     # Workspace of the elimination by a block.
     pivoting: np.ndarray
     tile: np.ndarray
@@ -214,6 +231,8 @@ def put_amounts(method, vectors, count, turn, stage, turns, species_count, group
             total += method.a[row, j & NONNEGATIVE] * U[(j * count + i) & NONNEGATIVE]
         if HEATING != FIXED and turn == turns.warmer and i == species_count:
             total *= 1.0 + _WARMER
+        if MOVING and turn == turns.denser and i == species_count + 1:
+            total *= 1.0 + _MORE
         vectors.new[i] = total
     if group.rank == 0:
         vectors.new[count] = 1.0
@@ -240,6 +259,7 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
     at, until = time_of(method, turn, turns, step)
     times, below = history.times, step.below
     own, isobar = given_at(history, isobar, below, until, at)
+    own = own_density(history, own, new, species_count)
     # The energy of nuclei depends on the density: at another time, an equal energy is another
     # temperature.
     squeezed = COMPRESSED and not MOLECULES and turn == turns.later
@@ -286,8 +306,11 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
     return hot, dense
 
 
-def put_direction(system, workspace, vectors, turn, turns, dense, h):
-    """Add the part of the Jacobian from this turn; `vectors.trial` is dy/dt of this turn."""
+def put_direction(system, workspace, vectors, turn, turns, dense, h, heat, diagonal):
+    """Add the part of the Jacobian from this turn; `vectors.trial` is dy/dt of this turn.
+
+    The diagonal of the matrix will get `diagonal`.
+    """
     group = workspace.group
     y, change, trial, count = vectors.y, vectors.change, vectors.trial, system.absolute.size
     warmer, denser, charged, later = turns.warmer, turns.denser, turns.charged, turns.later
@@ -302,6 +325,8 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
                 trial[i] /= _MORE
                 if not MOLECULES:
                     vectors.columns[2 * count + i] = trial[i]
+            if MOVING and turn == denser:
+                trial[i] /= _MORE * y[system.invariants.shape[1] + 1]
             if PLASMA and charged <= turn < charged + 2:
                 vectors.columns[(turn - charged) * count + i] = trial[i] / _MORE
             if turn == later:
@@ -309,11 +334,13 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h):
         barrier(group)
         if HEATING != FIXED and turn == warmer:
             put_temperature_column(system, vectors, trial, group)
+        if MOVING and turn == denser:
+            put_volume_column(system, vectors, trial, heat, diagonal, group)
         if HEATING == PRESSURE and MOLECULES and turn == denser:
             subtract_dilution(system, vectors, group, y, trial)
 
 
-def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, capacity, keeps):
+def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, heat, keeps):
     """Solve for a stage; `vectors.trial` is dy/dt at its amounts.
 
     If it `keeps` conserved sums, returns how much of them the linear system had lost.
@@ -351,7 +378,7 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, c
         elif PLASMA:
             add_electrons(system, workspace, vectors, electrons, squares)
     if SELF_HEATING:
-        put_gain(workspace, trial, capacity)
+        put_gain(workspace, trial, heat)
     lost = 0.0
     # The temperature of the next stage follows from these amounts.
     if SELF_HEATING and FLOW != STIRRED and keeps:
@@ -384,7 +411,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     peak, steepest = NOT_A_NUMBER, 0.0
     before, speed, ago, pushed = 0.0, 0.0, 0.0, 0.0
     after_reject, ends, sound, finite, keeps = False, False, True, True, True
-    hot, dense, heat = 0.0, 0.0, Heat(0.0, 0.0, 0.0, 0.0, 0.0)
+    hot, dense, heat = 0.0, 0.0, Heat(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     dilution = 0.0, 0.0
     isobar = isobar_of(system.thermo, history.density[0], y, group)
     while place < grid.size:
@@ -404,21 +431,25 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             renewal = 0.0
             # A kind of collision partners changes only the reactions.
             reactions_alone = turn > 0 and turn < turns.warmer
+            at, until = time_of(method, turn, turns, StepTime(below, since, last, h))
             if FLOW == STIRRED and not reactions_alone:
-                at, _ = time_of(method, turn, turns, StepTime(below, since, last, h))
-                renewal = renewal_of(system, history, below, at)
+                renewal = renewal_of(system, history, below, until, at, group)
                 add_inflow(history.inflow, renewal, new, trial, species_count, group)
             squeeze, level = 0.0, isobar
-            if COMPRESSED:
-                at, until = time_of(method, turn, turns, StepTime(below, since, last, h))
+            if MOVING:
+                squeeze = put_motion(
+                    system, history, hot, dense, new, reactions_alone, trial, group
+                )
+            elif COMPRESSED:
                 squeeze = history_at(history.times, history.compression, below, until, at)
                 _, level = given_at(history, isobar, below, until, at)
             if HEATING != FIXED:
                 outside = 0.0
                 if SELF_HEATING and not reactions_alone:
                     outside = outside_rate(
-                        system, workspace, hot, dense, new, history, renewal, squeeze, level
-                    )
+                        system, workspace, hot, dense, new, history, renewal, squeeze, level,
+                        wall_at(history, below, until, at),
+                    )  # fmt: skip
                     if turn == 0:
                         isobar = Isobar(isobar.pressure, dense)
                         heat = heat_of(system, workspace, hot, dense, new, trial, outside)
@@ -465,19 +496,23 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                         system, workspace, vectors, dense, y, heat, renewal, squeeze,
                         1.0 / (h * method.gamma),
                     )  # fmt: skip
+                if MOVING:
+                    put_motion_rows(system, workspace, vectors, history, dense, heat, group)
                 if HEATING != FIXED:
                     dilution = dilution_of(system, workspace, y, hot, dense)
                 if FLOW == STIRRED:
                     add_outflow(system, vectors, renewal, group)
             elif stage <= 0:
-                put_direction(system, workspace, vectors, turn, turns, dense, h)
+                put_direction(
+                    system, workspace, vectors, turn, turns, dense, h, heat,
+                    1.0 / (h * method.gamma),
+                )  # fmt: skip
             if stage == 0:
                 sound = factorize(system, vectors, 1.0 / (h * method.gamma))
             if stage >= 0:
                 lost = solve_stage(
-                    system, method, workspace, vectors, stage, turns, h, dilution, heat.capacity,
-                    keeps,
-                )  # fmt: skip
+                    system, method, workspace, vectors, stage, turns, h, dilution, heat, keeps
+                )
                 blur = max(blur, lost)
         part = finish_step(
             method, absolute, rtol, system.thermo, workspace, vectors, species_count, heat
@@ -490,7 +525,12 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             after_reject = True
             continue
         taken += 1
-        if FLOW == STIRRED:
+        if FED:
+            renew_fed_sums(
+                system, method, history, StepTime(below, since, last, h), _LATER * h, vectors.gram,
+                workspace.group,
+            )  # fmt: skip
+        elif FLOW == STIRRED:
             elapsed = since + h
             if TIMED:
                 elapsed += history.times[below] - history.times[0]
@@ -500,6 +540,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
         keeps = max(blur, worst) > BLURRED * rtol
         if SELF_HEATING:
             own, level = given_at(history, isobar, below, last, since + h)
+            own = own_density(history, own, new, species_count)
             end_temperature(system, method, workspace, vectors, heat, level, own)
         stop, base = grid[grid.size - 1], begin
         if TIMED:
@@ -525,12 +566,11 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
 # --- CPU ------------------------------------------------------------------------------------------
 
 
-def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, outcome):
-    """Zones `start` to `stop`, one after another."""
-    count = outcome.amounts.shape[2]
-    rates, species = system.rates, system.invariants.shape[1]
+def room_of(system, method):
+    """Workspace and vectors of a zone."""
+    count, rates, species = system.absolute.size, system.rates, system.invariants.shape[1]
     nothing = np.empty(0)
-    made = Workspace(
+    workspace = Workspace(
         np.empty(rates.slot_start.size - 1),
         np.empty(slope_count(rates)) if THIRD_BODIES else nothing,
         np.empty(rates.order.size) if THIRD_BODIES else nothing,
@@ -547,7 +587,7 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
     width = count + 1
     if POWERS:
         width += system.powers.start.size - 1 + system.powers.species.size
-    also = StepVectors(
+    vectors = StepVectors(
         np.empty(width),
         np.empty(width),
         np.empty(count),
@@ -557,10 +597,18 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
         np.empty(method.m.size * count),
         np.empty(system.plan.column.size + 1),
         np.empty(count),
-        np.empty((system.invariants.shape[0] + 3) * system.invariants.shape[0]),
+        np.empty(
+            (system.invariants.shape[0] + 3) * system.invariants.shape[0] + (STAGES if FED else 0)
+        ),
         nothing,
         nothing,
     )
+    return workspace, vectors
+
+
+def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, outcome):
+    """Zones `start` to `stop`, one after another."""
+    made, also = room_of(system, method)
     system, method = by_reference(system), by_reference(method)
     workspace, vectors = by_reference(made), by_reference(also)
     for zone in range(start, stop):

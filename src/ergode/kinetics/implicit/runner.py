@@ -27,6 +27,7 @@ from ergode.kinetics.block.launch import (
 from ergode.kinetics.block.schedule import INDEXABLE, block_system_of
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.implicit import by_block
+from ergode.kinetics.implicit.chain import integrate_chains_cpu
 from ergode.kinetics.implicit.rosenbrock import integrate_cpu
 from ergode.kinetics.implicit.system import coupled, system_of
 from ergode.kinetics.implicit.unrolled import (
@@ -34,7 +35,7 @@ from ergode.kinetics.implicit.unrolled import (
     integrate_unrolled,
     unrolled_bindings,
 )
-from ergode.kinetics.kernel_options import DYNAMIC
+from ergode.kinetics.kernel_options import CHAINED, DYNAMIC, FED
 from ergode.kinetics.launch import Problem, cpu_kernel
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.electron_table import electron_table
@@ -64,8 +65,17 @@ class ImplicitRunner:
         finished: Callable[[int, int], None],
     ) -> None:
         """Integrate all zones and fill `outcome`."""
-        options = problem.options
-        system = _with_state(_tables(problem.mechanism, problem.heating, problem.flow), problem)
+        options, tanks = problem.options, zones.tank_count
+        system = _with_state(_tables(*problem.case), problem)
+        if tanks > 1:
+            device.run(
+                cpu_kernel(integrate_chains_cpu, problem.bound + problem.matter),
+                zones.count // tanks, system._replace(absolute=problem.tolerances),
+                coefficients_of(self.tableau), zones.history, grid, options.rtol,
+                options.max_steps, tanks, outcome, piece=1,
+                finished=lambda start, stop: finished(start * tanks, stop * tanks),
+            )  # fmt: skip
+            return
         device.run(
             cpu_kernel(integrate_cpu, problem.bound + problem.matter), zones.count,
             system._replace(absolute=problem.tolerances), coefficients_of(self.tableau),
@@ -75,7 +85,8 @@ class ImplicitRunner:
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
         """A prepared launch of the kernel on a CUDA device for this number of zones; cached."""
-        few, many = are_few(zone_count, device), are_many(zone_count, device)
+        one = zone_count // problem.tank_count
+        few, many = are_few(one, device), are_many(one, device)
         return _launch(self.tableau, problem, device, few, many)
 
 
@@ -89,30 +100,35 @@ def _with_state(system: _Tables, problem: Problem) -> _Tables:
 
 
 @lru_cache(maxsize=32)
-def _tables(mechanism: Mechanism, heating: int, flow: int) -> System:
-    nothing = np.zeros(len(coupled(mechanism, heating, flow)[0]))
-    return system_of(mechanism, nothing, heating=heating, flow=flow)
+def _tables(mechanism: Mechanism, heating: int, flow: int, moving: int) -> System:
+    nothing = np.zeros(len(coupled(mechanism, heating, flow, moving)[0]))
+    return system_of(mechanism, nothing, heating=heating, flow=flow, moving=moving)
 
 
 @lru_cache(maxsize=16)
-def _block_tables(mechanism: Mechanism, heating: int, flow: int, few: bool) -> BlockSystem:
-    system = _tables(mechanism, heating, flow)
+def _block_tables(
+    mechanism: Mechanism, heating: int, flow: int, moving: int, few: bool
+) -> BlockSystem:
+    case = mechanism, heating, flow, moving
+    system = _tables(*case)
     threads, _ = shape_for(system.absolute.size, False, few)
-    return block_system_of(system, coupled(mechanism, heating, flow)[0], threads)
+    return block_system_of(system, coupled(*case)[0], threads)
 
 
 @lru_cache(maxsize=16)
 def _launch(tableau: Tableau, problem: Problem, device: Device, few: bool, many: bool) -> Launch:
     bindings = dict(problem.bound + problem.matter)
     options = (problem.options.rtol, problem.options.max_steps)
-    case = problem.mechanism, problem.heating, problem.flow
+    case = problem.case
     system = _with_state(_tables(*case), problem)
-    if many and not bindings[DYNAMIC] and can_be_unrolled(system):
+    if many and problem.tank_count == 1 and not bindings[DYNAMIC] and can_be_unrolled(system):
         system = system._replace(absolute=problem.tolerances)
         return thread_launch(device, bindings, system, tableau, options)
     blocks = _with_state(_block_tables(*case, few), problem)
     blocks = blocks._replace(absolute=problem.tolerances)
-    return block_launch(device, bindings, blocks, tableau, options, few=few)
+    return block_launch(
+        device, bindings, blocks, tableau, options, few=few, tanks=problem.tank_count
+    )
 
 
 def block_launch(
@@ -123,6 +139,7 @@ def block_launch(
     options: tuple[float, int],  # rtol and max_steps
     *,
     few: bool = False,  # whether each multiprocessor has at most one zone
+    tanks: int = 1,  # of a chain
     # Threads of a block; the default depends on the size of the network.
     threads: int | None = None,
 ) -> BlockLaunch:
@@ -137,16 +154,16 @@ def block_launch(
     stages = len(tableau.m)
     kernel = kernels.cuda_kernel(
         by_block.integrate_block, registers=registers,
-        bindings={**bindings, **tiles(system, threads), KIND: BLOCK},
+        bindings={**bindings, **tiles(system, threads), KIND: BLOCK, CHAINED: tanks > 1},
     )  # fmt: skip
     tables = (
         put_table(device, system), by_block.partial_count(system),
         put_table(device, coefficients_of(tableau)),
     )  # fmt: skip
     return BlockLaunch(
-        device, kernel, tables, options, threads=threads,
-        shared_count=by_block.shared_count(system, stages, bindings[DYNAMIC]),
-        scratch_count=by_block.scratch_count(system),
+        device, kernel, tables, (*options, tanks), threads=threads,
+        shared_count=by_block.shared_count(system, stages, bindings[DYNAMIC], bindings[FED]),
+        scratch_count=by_block.scratch_count(system, stages, tanks), together=tanks,
     )  # fmt: skip
 
 

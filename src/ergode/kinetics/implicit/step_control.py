@@ -8,7 +8,8 @@ from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.kinetics.condition_history import NEARLY, horizon, settled
 from ergode.kinetics.implicit.energy import gain_of, given_at, temperature_at
-from ergode.kinetics.kernel_options import MOLECULES, POWERS, SELF_HEATING, TIMED
+from ergode.kinetics.implicit.motion import own_density
+from ergode.kinetics.kernel_options import MOLECULES, MOVING, POWERS, SELF_HEATING, TIMED
 from ergode.kinetics.physics.rates import jump_of
 from ergode.kinetics.tables import NONNEGATIVE
 
@@ -87,8 +88,14 @@ def finish_step(method, absolute, rtol, thermo, workspace, vectors, species_coun
             if i < species_count:
                 taken += workspace.energies[i] * (total - y[i])
                 missed += workspace.energies[i] * error
+            if MOVING and i == species_count + 1:
+                taken += heat.by_volume * (total - y[i])
+                missed += heat.by_volume * error
         relative = rtol * max(abs(y[i]), abs(total))
         ratio = abs(error) / (absolute[i] + relative)
+        if MOVING and i > species_count + 1:  # a speed may be negative
+            part += ratio * ratio
+            continue
         # A species of an order below one ends in a finite time: no steps lead there from above.
         least = absolute[i] * (1.0 if POWERS else BELOW)
         below = (-total - ROUNDING * size) / (least + relative)
@@ -170,7 +177,10 @@ def fill_output(
                 curve += method.p[j] * U[j * count + i]
                 bend += method.q[j] * U[j * count + i]
             inner = new[i] + (1.0 - theta) * (curve + theta * bend)
-            out[place, i] = max((1.0 - theta) * y[i] + theta * inner, 0.0)
+            value = (1.0 - theta) * y[i] + theta * inner
+            if not (MOVING and i > system.invariants.shape[1] + 1):  # a speed may be negative
+                value = max(value, 0.0)
+            out[place, i] = value
         if SELF_HEATING:
             i = system.invariants.shape[1]
             inner = gain_of(method.m, U, count, i)
@@ -178,6 +188,7 @@ def fill_output(
             inner += (1.0 - theta) * theta * gain_of(method.q, U, count, i)
             barrier(group)
             own, level = given_at(history, isobar, segments[0], segments[1], since + theta * h)
+            own = own_density(history, own, out[place], i)
             hot = temperature_at(system, workspace, heat, level, own, y, out[place], theta * inner)
             barrier(group)
             if group.rank == 0:

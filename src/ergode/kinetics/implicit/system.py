@@ -24,16 +24,18 @@ from ergode.core.compiler.language import ByTarget, no_unroll, option
 from ergode.core.group import barrier, share, total_of
 from ergode.kinetics.block.elimination import block_slopes
 from ergode.kinetics.block.segments import block_products, block_sums
-from ergode.kinetics.condition_history import history_at
+from ergode.kinetics.condition_history import fed_at, history_at
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.implicit.energy import matter
 from ergode.kinetics.kernel_options import (
     COMPOSED,
+    FED,
     FLOW,
     FORMULAS,
     HEATING,
     MIXTURES,
     MOLECULES,
+    MOVING,
     PLASMA,
     POWERS,
     REVERSIBLE,
@@ -62,6 +64,7 @@ from ergode.kinetics.tables import (
     NONNEGATIVE,
     PLUG,
     PRESSURE,
+    STILL,
     STIRRED,
     Complexes,
     System,
@@ -71,11 +74,11 @@ from ergode.models.constants import GAS_CONSTANT
 
 
 def coupled(
-    mechanism: Mechanism, heating: int, flow: int = CLOSED
+    mechanism: Mechanism, heating: int, flow: int = CLOSED, moving: int = STILL
 ) -> tuple[np.ndarray, dict[tuple[int, int], Any]]:
     """Where the Jacobian may not be zero, and the terms of its entries (see `pattern_of`)."""
     structure = mechanism.structure
-    count = structure.species_count + (heating != FIXED) + (flow == PLUG)
+    count = structure.species_count + (heating != FIXED) + (flow == PLUG) + moving
     pattern, terms = pattern_of(structure.complexes, structure.powers, structure.net_flows, count)
     # A density computed from amounts couples every species with every other. A temperature alone
     # adds one row and one column. Collision partners couple those that a reaction changes with the
@@ -83,15 +86,17 @@ def coupled(
     if heating == PRESSURE and mechanism.molecular:
         pattern[:] = True
     elif heating != FIXED:
-        pattern[-1], pattern[:, -1] = True, True
+        others = range(structure.species_count, count)
+        pattern[others], pattern[:, others] = True, True
     for changed, partners in mechanism.couplings if mechanism.has_third_bodies else ():
         pattern[np.ix_(changed, partners)] = True
     return pattern, terms
 
 
 def system_of(
-    mechanism: Mechanism, absolute: np.ndarray, *, heating: int, flow: int = CLOSED
-) -> System:
+    mechanism: Mechanism, absolute: np.ndarray, *, heating: int, flow: int = CLOSED,
+    moving: int = STILL,
+) -> System:  # fmt: skip
     """Tables for an implicit method.
 
     Parameters
@@ -103,9 +108,11 @@ def system_of(
         `FIXED`, `VOLUME` or `PRESSURE`.
     flow : int
         `CLOSED`, `STIRRED` or `PLUG`.
+    moving : int
+        `STILL`, `MOBILE` or `INERT`: so many variables follow the temperature.
     """
     structure = mechanism.structure
-    pattern, terms = coupled(mechanism, heating, flow)
+    pattern, terms = coupled(mechanism, heating, flow, moving)
     count = len(pattern)
     plan = eliminate(pattern)
     places = plan.positions()
@@ -220,6 +227,8 @@ def density_of(
             thermo.electrons, isobar.pressure, temperature, nuclei, electrons, isobar.density
         )
     given = history_at(times, densities, below, last, since)
+    if MOVING:
+        return given / y[species_count + 1]
     if HEATING == PRESSURE:
         amount = 0.0
         for i in no_unroll(share(group, 0, species_count)):
@@ -249,9 +258,21 @@ def add_inflow(inflow, renewal, y, change, species_count, group):
             change[i] += renewal * (inflow[i] - y[i])
 
 
-def renewal_of(system, history, below, at):
-    """One over the residence time, `at` after the knot `below`; it changes if flows differ."""
+def renewal_of(system, history, below, until, at, group):
+    """The flow in over the mass, `at` after the knot `below`; it changes if flows differ.
+
+    If the inflow changes, puts what flows in then, up to the segment `until`; ends in a barrier.
+    """
     inflow, count = history.inflow, system.invariants.shape[1]
+    if FED:
+        barrier(group)
+        for i in no_unroll(share(group, 0, count + 1)):
+            inflow[i] = fed_at(history, i, below, until, at)
+        if group.rank == 0:
+            inflow[inflow.size - 2] = fed_at(history, count + 1, below, until, at)
+            inflow[inflow.size - 1] = fed_at(history, count + 2, below, until, at)
+        barrier(group)
+        return inflow[inflow.size - 2]
     renewal = inflow[count + 1]
     if TIMED:
         growth = inflow[count + 2 + system.invariants.shape[0]]

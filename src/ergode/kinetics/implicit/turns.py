@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ergode.kinetics.kernel_options import HEATING, PLASMA, THIRD_BODIES, TIMED
+from ergode.kinetics.kernel_options import HEATING, MOVING, PLASMA, THIRD_BODIES, TIMED
 from ergode.kinetics.tables import FIXED, PRESSURE
 
 # --- device functions -----------------------------------------------------------------------------
@@ -17,7 +17,7 @@ class Turns(NamedTuple):
     partner. The last direction is stage zero.
     """
 
-    # Perturbed temperature, and perturbed density at constant pressure.
+    # Perturbed temperature, and perturbed density at constant pressure, or perturbed volume.
     warmer: int
     denser: int
     charged: int  # perturbed sum of charges; the next turn perturbs the sum of squared charges
@@ -30,7 +30,7 @@ def turns_of(rates):
     """The turns of a step."""
     warmer = 1 + (rates.efficiency.shape[0] if THIRD_BODIES else 0)
     denser = warmer + (1 if HEATING != FIXED else 0)
-    charged = denser + (1 if HEATING == PRESSURE else 0)
+    charged = denser + (1 if HEATING == PRESSURE or MOVING else 0)
     later = charged + (2 if PLASMA else 0)
     return Turns(warmer, denser, charged, later, later if TIMED else later - 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import exp, log
+from ergode.kinetics.condition_history import fed_at
 from ergode.kinetics.kernel_options import FLOW, TIMED
 from ergode.kinetics.tables import NONNEGATIVE, STIRRED
 
@@ -53,6 +54,49 @@ def renew_sums(invariants, inflow, elapsed, h, gram, group):
             scale = k * (count + 2) + count + 1
             gram[scale] = max(gram[scale], abs(into))
             gram[place] = into + (gram[place] - into) * kept
+
+
+STAGES = 8
+"""Numbers behind `gram` for the stages of a sum, at least as many as a method has."""
+
+
+def renew_fed_sums(system, method, history, step, later, gram, group):
+    """Change the sums to restore by a step in a stirred tank whose inflow changes.
+
+    By the method itself, applied to E' = r(t) (E_in(t) - E): to rounding, that is what it does to
+    the sums of amounts. `later` is the increment of the finite differences in time.
+    """
+    count, species_count = system.invariants.shape
+    h, flow, stages = step.h, species_count + 1, count * (count + 3)
+    if group.rank == 0:
+        renewal = fed_at(history, flow, step.below, step.below, step.since)
+        soon = fed_at(history, flow, step.below, step.below, step.since + later)
+        for k in no_unroll(range(count)):
+            column = species_count + 3 + k
+            begin = gram[count * (count + 2) + k]
+            into = fed_at(history, column, step.below, step.below, step.since)
+            slope = fed_at(history, column, step.below, step.below, step.since + later)
+            slope = (soon * (slope - begin) - renewal * (into - begin)) / later
+            total, largest = begin, abs(into)
+            for stage in no_unroll(range(method.m.size)):
+                own, gain = begin, 0.0
+                for j in no_unroll(range(stage)):
+                    own += method.a[stage, j] * gram[stages + j]
+                    gain += method.c[stage, j] * gram[stages + j]
+                pace, source = renewal, into
+                if stage > 0:
+                    at = step.since + method.alpha[stage] * h
+                    pace = fed_at(history, flow, step.below, step.last, at)
+                    source = fed_at(history, column, step.below, step.last, at)
+                gain = gain / h + pace * (source - own) + method.gammas[stage] * h * slope
+                gain /= 1.0 / (h * method.gamma) + renewal
+                gram[stages + stage] = gain
+                total += method.m[stage] * gain
+                largest = max(largest, abs(source))
+            gram[count * (count + 2) + k] = total
+            scale = k * (count + 2) + count + 1
+            gram[scale] = max(gram[scale], largest)
+    barrier(group)
 
 
 def project(invariants, y, gram, group):
