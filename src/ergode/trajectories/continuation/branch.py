@@ -1,0 +1,477 @@
+"""The entry: branches of equilibria and cycles, and curves of folds and Hopf points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ergode.core import results
+from ergode.core.arguments import (
+    as_numbers,
+    choice,
+    did_you_mean,
+    integer,
+    number,
+    refuse_idle,
+)
+from ergode.core.errors import FailureWarning, ModelError, PlanError
+from ergode.core.inputs import recorded
+from ergode.core.launch import warn
+from ergode.core.results import SWEPT, Variable
+from ergode.core.stopwatch import Stopwatch
+from ergode.models.fields.vector_field import VectorField, check_field
+from ergode.models.sweep import lay_out
+from ergode.trajectories.continuation import starts
+from ergode.trajectories.continuation.equations import Equations
+from ergode.trajectories.continuation.equilibria import lyapunov_coefficient, nearest_pair
+from ergode.trajectories.continuation.follow import (
+    CLOSED,
+    FAILED,
+    Limits,
+    Point,
+    follow,
+)
+from ergode.trajectories.continuation.starts import Start, Task
+
+if TYPE_CHECKING:
+    import xarray
+
+Kind = Literal["equilibria", "cycles", "folds", "hopf"]
+_KINDS = ("equilibria", "cycles", "folds", "hopf")
+_POINT = "point"
+
+results.register(
+    "trajectories",
+    "branches",
+    [
+        Variable(name, (SWEPT, *dims), kind, unit, meaning, optional)
+        for name, dims, kind, unit, meaning, optional in (
+            ("state", ("variable",), "floating", "1", "state of an equilibrium", True),
+            ("lowest", ("variable",), "floating", "1", "minimum over a cycle", True),
+            ("highest", ("variable",), "floating", "1", "maximum over a cycle", True),
+            ("period", (), "floating", "time", "period of a cycle", True),
+            ("cycle", ("node", "variable"), "floating", "1", "state of a cycle at a node", True),
+            ("cycle_time", ("node",), "floating", "time", "time of a node of a cycle", True),
+            ("stable", (), "bool_", "1", "whether the solution is stable", False),
+            ("unstable_count", (), "integer", "1", "unstable directions", False),
+            (
+                "eigenvalue", ("number", "part"), "floating", "1/time",
+                "eigenvalue, or characteristic root, of an equilibrium", True,
+            ),
+            ("multiplier", ("number", "part"), "floating", "1", "Floquet multiplier", True),
+            ("frequency", (), "floating", "1/time", "angular frequency of a Hopf point", True),
+            (
+                "lyapunov_coefficient", (), "floating", "1/time",
+                "first Lyapunov coefficient of a Hopf point", True,
+            ),
+        )
+    ],
+    coords=["special", "arclength", _POINT],
+)  # fmt: skip
+
+
+@recorded({})
+def branch(
+    field: VectorField,
+    *,
+    start: Mapping[str, float] | xarray.Dataset,
+    vary: Mapping[str, tuple[float, float]],
+    parameters: Mapping[str, float] | None = None,
+    kind: Kind = "equilibria",
+    at: str | int | None = None,
+    max_points: int = 400,
+    max_step: float = 0.03,
+    longest_period: float | None = None,
+) -> xarray.Dataset:
+    """Follow equilibria, cycles, folds or Hopf points while parameters vary: continuation.
+
+    Solutions are followed by pseudo-arclength in both directions, through folds, whether they are
+    stable or not. Special points are located, and further branches start there.
+
+    Parameters
+    ----------
+    field : VectorField
+        Equations of named variables, without noise, that do not depend on time. Delays are
+        parameters. SymPy derives the equations; if it cannot, differences of sixth order replace
+        the derivatives.
+    start : mapping of str to float, or xarray.Dataset
+        Where the branch begins: a guess of an equilibrium, a value for each variable; or an earlier
+        branch, with `at`; or a single trajectory of `integrate` that ends on an equilibrium or, for
+        ``kind="cycles"``, on a cycle, with at least its last period at 20 or more times.
+    vary : mapping of str to (float, float)
+        The parameter that varies, and its bounds; for folds and Hopf points two parameters.
+    parameters : mapping of str to float, optional
+        Values of all parameters at the start. An earlier branch has them.
+    kind : {"equilibria", "cycles", "folds", "hopf"}
+        What to follow. Folds and Hopf points are those of equilibria.
+    at : str or int, optional
+        The point of an earlier branch: the name of a special point, such as ``"hopf-1"``, or the
+        number of a point. Cycles start at a Hopf point. At ``"branch-1"`` the other branch starts
+        if the same parameter varies. At ``"doubling-1"`` cycles of twice the period start.
+    max_points : int
+        Largest number of points in a direction.
+    max_step : float
+        Largest step, relative to the range of the parameter, the sizes of the variables and the
+        period.
+    longest_period : float, optional
+        Cycles end at this period [time]; the default is 50 times the first one. Cycles whose period
+        grows without bound, near a homoclinic orbit, end so.
+
+    Returns
+    -------
+    xarray.Dataset
+        The varied parameters have a value for each ``point`` of the branch, in order along it.
+        ``special`` has the names of special points: ``fold-1``, ``hopf-1``, ``branch-1``,
+        ``doubling-1``, ``torus-1``, ``bound-1`` (end of the range), ``long-period-1``; in two
+        parameters ``cusp-1``, ``bogdanov-takens-1``, ``bautin-1`` (a generalised Hopf point),
+        ``zero-hopf-1`` and ``double-hopf-1``; "" for all other points.
+
+        - Equilibria have state(point, variable) and eigenvalue(point, number, part) [1/time], the
+          rightmost first; delay equations have the 12 rightmost characteristic roots.
+        - Cycles have lowest and highest(point, variable), period(point),
+          cycle(point, node, variable) at the times cycle_time(point, node), and
+          multiplier(point, number, part), the largest first. One of them is 1, up to the error of
+          the mesh.
+        - All have stable(point) and unstable_count(point). At Hopf points, frequency(point) and
+          lyapunov_coefficient(point) [1/time], which is negative if cycles appear stable, that is
+          supercritical; NaN elsewhere.
+
+        The attributes ``first_end`` and ``last_end`` say why the branch ends.
+
+    Raises
+    ------
+    ModelError
+        A name or a point is unknown, or a value is not a number.
+    PlanError
+        The field has noise, depends on time, or has delays that depend on the state; there is no
+        solution near the start; a start does not fit the kind; an option has no effect.
+
+    Warns
+    -----
+    FailureWarning
+        Newton's method failed at the end of the branch.
+
+    References
+    ----------
+    E. J. Doedel, H. B. Keller, J.-P. Kernevez, Int. J. Bifurcation Chaos 1, 493 and 745 (1991);
+    Y. A. Kuznetsov, "Elements of Applied Bifurcation Theory" (2004); K. Engelborghs, T. Luzyanina,
+    K. J. in 't Hout, D. Roose, SIAM J. Sci. Comput. 22, 1593 (2001), for delays.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> field = ergode.field_from_equations(
+    ...     {"x": "A - (B + 1) * x + x**2 * y", "y": "B * x - x**2 * y"}
+    ... )
+    >>> rest = ergode.trajectories.branch(
+    ...     field, start={"x": 1, "y": 1}, parameters={"A": 1, "B": 1}, vary={"B": (0.5, 3)}
+    ... )
+    >>> [name for name in rest["special"].values if name]
+    ['bound-1', 'hopf-1', 'bound-2']
+    >>> float(rest["B"][rest["special"] == "hopf-1"].round(9))
+    2.0
+    >>> cycles = ergode.trajectories.branch(
+    ...     field, start=rest, at="hopf-1", kind="cycles", vary={"B": (0.5, 3)}
+    ... )
+    >>> bool(cycles["stable"].all())
+    True
+    """
+    import xarray
+
+    stopwatch = Stopwatch()
+    _check_model(field)
+    choice("kind", kind, _KINDS)
+    limits = Limits(
+        integer("max_points", max_points, 1, 1_000_000), number("max_step", max_step, above=0)
+    )
+    refuse_idle(longest_period=(
+        longest_period is not None and kind != "cycles", "only cycles have a period"
+    ))  # fmt: skip
+    if longest_period is not None:
+        number("longest_period", longest_period, above=0)
+    free, bounds = _free(field, vary, 2 if kind in ("folds", "hopf") else 1)
+    is_dataset = isinstance(start, xarray.Dataset)
+    is_branch = is_dataset and "varied" in start.attrs
+    refuse_idle(at=(at is not None and not is_branch, "start is not a branch"))
+    if is_branch:
+        refuse_idle(parameters=(parameters is not None, "the branch has their values"))
+        k = _place_of(start, at)
+        if start.attrs.get("model_digest") != field.digest:
+            raise PlanError("the branch of the start is one of another field")
+        values = starts.parameters_at(start, k, field.parameters)
+        guess: dict[str, Any] = dict.fromkeys(field.variables, 0.0)
+    else:
+        k, guess = 0, _guess(field, start, is_dataset)
+    given = dict(zip(field.parameters, values, strict=True)) if is_branch else parameters
+    layout = lay_out(
+        {"start": field.variables, "parameters": field.parameters},
+        {"start": guess, "parameters": {} if given is None else given},
+        reserved=(),
+    )
+    if layout.dims:
+        raise PlanError("a branch has one start; expected a number for each name, not an array")
+    taken = results.names("trajectories", "branches")
+    for name in field.parameters:
+        if name in taken:
+            raise ModelError(
+                f"'{name}' cannot label the result: the name is already used there; rename the "
+                "parameter in the model"
+            )
+    values = np.array([float(layout.rows[name][0]) for name in field.parameters])
+    _check_range(field, values, free, bounds)
+    equations = Equations(field)
+    task = Task(equations, values, [field.parameters.index(one) for one in free], bounds,
+                longest_period)  # fmt: skip
+    if is_branch:
+        begun = _from_branch(task, start, k, kind, free)
+    else:
+        state = np.array([float(layout.rows[name][0]) for name in field.variables])
+        begun = _from_state(task, start, state, kind)
+    points, reasons = _followed(begun, limits)
+    attrs = results.provenance(
+        stopwatch, engine="trajectories", kind=kind, varied=list(free), model_digest=field.digest,
+        first_end=reasons[0], last_end=reasons[1], derivatives=equations.kind,
+    )  # fmt: skip
+    return _dataset(begun.curve, points, kind, free, attrs)
+
+
+def _check_model(field: VectorField) -> None:
+    check_field(field)
+    field.refuse_arrays("a branch")
+    if field.diffusion is not None:
+        raise PlanError("a branch is for fields without noise; this field has a diffusion")
+    if field.state_dependent:
+        raise PlanError("a branch is for delays that are parameters; this field has one that "
+                        "depends on the state")  # fmt: skip
+
+
+def _free(field: VectorField, vary: Any, count: int) -> tuple[list[str], np.ndarray]:
+    """The varied parameters and their bounds, [parameter, 2]."""
+    if not isinstance(vary, Mapping):
+        raise ModelError(
+            f"vary is {vary!r}; expected the name of a parameter with its bounds, such as "
+            f"{{'{field.parameters[0] if field.parameters else 'mu'}': (0, 1)}}"
+        )
+    if len(vary) != count:
+        what = "one parameter" if count == 1 else "two parameters, for folds and Hopf points"
+        raise ModelError(f"vary has {len(vary)} parameters; expected {what}")
+    bounds = []
+    for name, pair in vary.items():
+        if name not in field.parameters:
+            raise ModelError(
+                f"vary names the parameter {name!r}, which the field does not have; it has "
+                f"{', '.join(field.parameters) or 'none'}{did_you_mean(name, field.parameters)}"
+            )
+        ends = as_numbers(pair)
+        if ends is None or ends.shape != (2,) or not np.all(np.isfinite(ends)):
+            raise ModelError(f"bounds of '{name}' are {pair!r}; expected two finite numbers")
+        if not ends[0] < ends[1]:
+            raise ModelError(f"bounds of '{name}' are {pair!r}; expected the smaller one first")
+        bounds.append(ends)
+    return [str(name) for name in vary], np.array(bounds)
+
+
+def _check_range(
+    field: VectorField, values: np.ndarray, free: list[str], bounds: np.ndarray
+) -> None:
+    known = dict(zip(field.parameters, values, strict=True))
+    for name, (low, high) in zip(free, bounds, strict=True):
+        slack = 1e-9 * (high - low)
+        if not low - slack <= known[name] <= high + slack:
+            raise PlanError(
+                f"'{name}' is {known[name]:g} at the start; expected a value between its bounds, "
+                f"{low:g} and {high:g}"
+            )
+    lowest = known | {name: low for name, (low, _) in zip(free, bounds, strict=True)}
+    for _, delay in field.delays:
+        if lowest[str(delay)] < 0:
+            raise PlanError(f"delay '{delay}' becomes {lowest[str(delay)]:g}; expected 0 or more")
+
+
+def _place_of(start: xarray.Dataset, at: Any) -> int:
+    """The number of a point of an earlier branch."""
+    names = [str(name) for name in np.atleast_1d(start["special"].values)]
+    listed = ", ".join(name for name in names if name) or "none"
+    if start["special"].ndim != 1:
+        raise PlanError("the branch of the start is a single point; give the branch, and at=")
+    if at is None:
+        raise PlanError(f"at is missing: the point of the branch; its special points are {listed}")
+    if isinstance(at, str):
+        if at not in names or not at:
+            raise ModelError(
+                f"at is {at!r}; the special points of the branch are {listed}"
+                f"{did_you_mean(at, [name for name in names if name])}"
+            )
+        return names.index(at)
+    return integer("at", at, 0, len(names) - 1)
+
+
+def _guess(field: VectorField, start: Any, is_dataset: bool) -> dict[str, Any]:
+    if not is_dataset:
+        if not isinstance(start, Mapping):
+            raise ModelError(
+                f"start is {type(start).__name__}; expected a value for each variable, a branch, "
+                "or a trajectory of integrate"
+            )
+        return dict(start)
+    if "state" not in start or start["state"].dims != ("time", "variable"):
+        raise PlanError(
+            "the start has no variable 'state' of one trajectory; expected a branch, or a "
+            "trajectory of integrate that is not swept"
+        )
+    names = [str(name) for name in start["variable"].values]
+    if names != list(field.variables):
+        raise PlanError(
+            f"the trajectory of the start has the variables {', '.join(names)}; expected "
+            f"{', '.join(field.variables)}"
+        )
+    last = start["state"].values[-1]
+    if not np.all(np.isfinite(last)):
+        raise PlanError("the trajectory of the start did not reach its last time")
+    return dict(zip(names, map(float, last), strict=True))
+
+
+def _from_state(task: Task, start: Any, state: np.ndarray, kind: str) -> Start:
+    if kind == "equilibria":
+        return starts.of_equilibrium(task, state, np.zeros(state.size))
+    if kind == "cycles":
+        if isinstance(start, Mapping) and not hasattr(start, "data_vars"):
+            raise PlanError(
+                "cycles start at a Hopf point of a branch, with at=, or from a trajectory of "
+                "integrate; a state is not enough"
+            )
+        times = np.asarray(start["time"].values, float)
+        found = starts.simulated_cycle(times, start["state"].values)
+        return starts.of_cycle(task, *found, is_exact=False)
+    raise PlanError(f"{kind} start at a point of a branch; give the branch as start, and at=")
+
+
+def _from_branch(task: Task, start: xarray.Dataset, k: int, kind: str, free: list[str]) -> Start:
+    label = str(start["special"].values[k]).rsplit("-", 1)[0]
+    before = start.attrs["kind"]
+    is_same = list(np.atleast_1d(start.attrs["varied"])) == free
+    if before == "cycles":
+        if kind != "cycles":
+            raise PlanError(f"the start is a branch of cycles; {kind} start at equilibria")
+        found = starts.nodes_of(start, k)
+        known = starts.tangent_between(start, k, free[0], found[0]) if is_same else None
+        if label == "hopf" and np.ptp(found[1], axis=0).max() == 0:
+            return starts.of_hopf(task, found[1][0], 2 * np.pi / found[2])
+        if label == "doubling" or (label == "branch" and is_same):
+            return starts.of_cycle_switch(task, *found, known, is_doubled=label == "doubling")
+        return starts.of_cycle(task, *found, known)
+    state = np.array(start["state"].values[k])
+    if kind == "equilibria":
+        sizes = np.abs(start["state"].values).max(axis=0)
+        if label == "branch" and is_same:
+            direction = starts.tangent_between(start, k, free[0], None)
+            return starts.of_branch_point(task, state, direction, sizes)
+        return starts.of_equilibrium(task, state, sizes)
+    if kind == "folds":
+        if before != "folds" and label not in ("fold", "bogdanov-takens"):
+            raise PlanError(_other(start, k, "folds", "fold-1"))
+        return starts.of_fold(task, state)
+    if kind == "hopf" and label == "bogdanov-takens":
+        return starts.of_hopf_in_two(task, state, 0.0)
+    if before != "hopf" and label not in ("hopf", "bautin", "double-hopf", "zero-hopf"):
+        raise PlanError(_other(start, k, "cycles" if kind == "cycles" else "Hopf points", "hopf-1"))
+    frequency = float(start["frequency"].values[k])
+    if kind == "cycles":
+        return starts.of_hopf(task, state, frequency)
+    return starts.of_hopf_in_two(task, state, frequency)
+
+
+def _other(start: xarray.Dataset, k: int, what: str, such: str) -> str:
+    name = str(start["special"].values[k])
+    return (
+        f"{what} start at a point such as '{such}', and at= is "
+        f"{repr(name) if name else f'point {k}, which is not special'}"
+    )
+
+
+def _followed(begun: Start, limits: Limits) -> tuple[list[Point], list[str]]:
+    """Points in order along the branch, and why its two ends are there."""
+    sides: list[list[Point]] = []
+    reasons: list[str] = []
+    for one in begun.points:
+        begun.curve.resume(one)
+        points, why = follow(begun.curve, one, limits)
+        sides.append(points)
+        reasons.append(why)
+        if why == FAILED:
+            warn(f"a branch ended after {len(points)} points: {why}", FailureWarning)
+        if why == CLOSED:
+            break
+    first = begun.points[0]
+    if first.switched and sides[0]:
+        first.facts["unstable"] = sides[0][0].facts["unstable"]
+    if len(begun.points) > 1 and begun.points[1].label and not first.label:
+        first.label = begun.points[1].label
+    back = [replace(one, arclength=-one.arclength) for one in sides[1]] if len(sides) > 1 else []
+    begins = reasons[1] if len(reasons) > 1 else "The branch begins here."
+    return [*back[::-1], first, *sides[0]], [begins, reasons[0]]
+
+
+def _dataset(
+    curve: Any, points: list[Point], kind: str, free: list[str], attrs: dict[str, Any]
+) -> xarray.Dataset:
+    field = curve.equations.field
+    size, count = len(field.variables), len(points)
+    numbers: dict[str, int] = {}
+    special = []
+    for point in points:
+        if point.label:
+            numbers[point.label] = numbers.get(point.label, 0) + 1
+        special.append(f"{point.label}-{numbers[point.label]}" if point.label else "")
+    unstable = np.array([point.facts["unstable"] for point in points], np.int64)
+    values: dict[str, Any] = {"stable": unstable == 0, "unstable_count": unstable}
+    spectra = [point.facts["spectrum"] for point in points]
+    rows = np.full((count, max(map(len, spectra)), 2), np.nan)
+    for row, one in zip(rows, spectra, strict=True):
+        row[: len(one), 0], row[: len(one), 1] = one.real, one.imag
+    if kind == "cycles":
+        values["multiplier"] = rows
+        values["period"] = np.array([point.u[-2] for point in points])
+        profiles = [curve.profile(point.u) for point in points]
+        most = max(len(one) for one in profiles)
+        values["cycle"] = np.full((count, most, size), np.nan)
+        values["cycle_time"] = np.full((count, most), np.nan)
+        for k, (point, one) in enumerate(zip(points, profiles, strict=True)):
+            values["cycle"][k, : len(one)] = one
+            values["cycle_time"][k, : len(one)] = point.mesh.nodes * point.u[-2]
+        ends = [point.mesh.extremes(one) for point, one in zip(points, profiles, strict=True)]
+        values["lowest"], values["highest"] = np.swapaxes(np.array(ends), 0, 1)
+    else:
+        values["eigenvalue"] = rows
+        values["state"] = np.array([point.u[:size] for point in points])
+        if kind != "folds":
+            frequency = np.full(count, np.nan)
+            coefficient = np.full(count, np.nan)
+            for k, point in enumerate(points):
+                if kind == "hopf":
+                    frequency[k] = max(point.facts["square"], 0.0) ** 0.5
+                    coefficient[k] = point.facts["coefficient"]
+                elif point.label == "hopf":
+                    frequency[k] = nearest_pair(point.facts["spectrum"]).imag
+                    coefficient[k] = lyapunov_coefficient(
+                        curve.equations, *curve.split(point.u), frequency[k]
+                    )
+            values |= {"frequency": frequency, "lyapunov_coefficient": coefficient}
+    coords: dict[str, Any] = {
+        name: (_POINT, np.array([point.u[k - len(free)] for point in points]))
+        if (k := free.index(name) if name in free else -1) >= 0
+        else float(value)
+        for name, value in zip(field.parameters, curve.parameters, strict=True)
+    }
+    coords |= {
+        "special": (_POINT, np.array(special, np.str_)),
+        "arclength": (_POINT, np.array([point.arclength for point in points])),
+        "variable": list(field.variables),
+        "part": ["real", "imaginary"],
+    }
+    return results.dataset(
+        "trajectories", "branches", values, coords=coords, attrs=attrs, swept=(_POINT,)
+    )
