@@ -93,7 +93,7 @@ def test_a_closed_branch_ends_where_it_began(special, names):
 
 
 def test_lorenz(special):
-    """Both Hopf points are at r = sigma (sigma + b + 3) / (sigma - b - 1), and they are subcritical."""
+    """Subcritical Hopf points at r = sigma (sigma + b + 3) / (sigma - b - 1)."""
     field = ergode.fields.lorenz63()
     parameters = {"sigma": 10, "rho": 0.5, "beta": 8 / 3}
     rest = branch(
@@ -140,7 +140,7 @@ def test_first_lyapunov_coefficient_of_the_normal_form(oscillator, special):
     assert found.attrs["derivatives"] == "differences"
     hopf = special(found, "hopf-1")
     assert abs(float(hopf["mu"])) < 1e-10
-    assert float(hopf["lyapunov_coefficient"]) == pytest.approx(-1.5, rel=1e-6)
+    assert float(hopf["lyapunov_coefficient"]) == pytest.approx(-1.5, rel=1e-5)
 
 
 def test_a_function_without_symbolic_derivatives_branches_too(special):

@@ -233,6 +233,8 @@ class Hopfs(_Bifurcations):
         )  # fmt: skip
 
     def tests(self, base: Point) -> Sequence[Test]:
+        if base.label:  # the curve begins at a Bogdanov-Takens point
+            return []
         before = base.facts["unstable"]
         size = abs(base.facts["coefficient"])
         rest = abs(base.facts["rest"])

@@ -359,13 +359,14 @@ def _from_branch(task: Task, start: xarray.Dataset, k: int, kind: str, free: lis
         found = starts.nodes_of(start, k)
         known = starts.tangent_between(start, k, free[0], found[0]) if is_same else None
         if label == "hopf" and np.ptp(found[1], axis=0).max() == 0:
-            return starts.of_hopf(task, found[1][0], 2 * np.pi / found[2])
+            sizes = np.abs(start["highest"].values).max(axis=0)
+            return starts.of_hopf(task, found[1][0], 2 * np.pi / found[2], sizes)
         if label == "doubling" or (label == "branch" and is_same):
             return starts.of_cycle_switch(task, *found, known, is_doubled=label == "doubling")
         return starts.of_cycle(task, *found, known)
     state = np.array(start["state"].values[k])
+    sizes = np.abs(start["state"].values).max(axis=0)
     if kind == "equilibria":
-        sizes = np.abs(start["state"].values).max(axis=0)
         if label == "branch" and is_same:
             direction = starts.tangent_between(start, k, free[0], None)
             return starts.of_branch_point(task, state, direction, sizes)
@@ -373,15 +374,15 @@ def _from_branch(task: Task, start: xarray.Dataset, k: int, kind: str, free: lis
     if kind == "folds":
         if before != "folds" and label not in ("fold", "bogdanov-takens"):
             raise PlanError(_other(start, k, "folds", "fold-1"))
-        return starts.of_fold(task, state)
+        return starts.of_fold(task, state, sizes)
     if kind == "hopf" and label == "bogdanov-takens":
-        return starts.of_hopf_in_two(task, state, 0.0)
-    if before != "hopf" and label not in ("hopf", "bautin", "double-hopf", "zero-hopf"):
+        return starts.of_hopf_in_two(task, state, 0.0, sizes)
+    if before != "hopf" and label != "hopf":
         raise PlanError(_other(start, k, "cycles" if kind == "cycles" else "Hopf points", "hopf-1"))
     frequency = float(start["frequency"].values[k])
     if kind == "cycles":
-        return starts.of_hopf(task, state, frequency)
-    return starts.of_hopf_in_two(task, state, frequency)
+        return starts.of_hopf(task, state, frequency, sizes)
+    return starts.of_hopf_in_two(task, state, frequency, sizes)
 
 
 def _other(start: xarray.Dataset, k: int, what: str, such: str) -> str:

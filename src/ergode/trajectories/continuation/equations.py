@@ -126,7 +126,7 @@ class Equations:
 
         def moved(offset: float) -> np.ndarray:
             here = w + offset * step * second
-            return np.asarray(self.jacobian(here[:, None], p)[:, :, 0] @ first)
+            return np.asarray(self.jacobian(here[:, None], p, rough=True)[:, :, 0] @ first)
 
         return _difference(moved) / step
 

@@ -21,7 +21,7 @@ _CONSTANT = 1.0 / (math.factorial(DEGREE + 1) * 2.0 ** (2 * DEGREE))
 
 
 def _basis(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lagrange polynomials of the nodes and their derivatives at places in [0, 1], [place, node]."""
+    """Lagrange polynomials of the nodes and their derivatives, [place, node], at places."""
     nodes = np.arange(DEGREE + 1) / DEGREE
     values = np.ones((*np.shape(places), DEGREE + 1))
     slopes = np.zeros_like(values)

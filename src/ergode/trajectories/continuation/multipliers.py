@@ -19,7 +19,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 _MOST = 12  # multipliers of a delay equation, the largest ones
-_DENSE = 600  # history values up to which all multipliers are computed
+_DENSE = 200  # history values up to which all multipliers are computed
 
 
 def of_blocks(blocks: np.ndarray, size: int) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from ergode.trajectories.continuation.equilibria import (
     hopf_vectors,
     linear_at,
     lyapunov_coefficient,
-    nearest_pair,
     null_vectors,
 )
 from ergode.trajectories.continuation.follow import (
@@ -123,14 +121,14 @@ def _reach(task: Task, state: np.ndarray) -> np.ndarray:
     return np.asarray(np.abs(v) * (usable.min() if usable.size else 0.0))
 
 
-def of_hopf(task: Task, state: np.ndarray, frequency: float) -> Start:
-    """Start with the cycles of a Hopf point."""
+def of_hopf(task: Task, state: np.ndarray, frequency: float, known: np.ndarray) -> Start:
+    """Start with the cycles of a Hopf point; `known` are sizes that variables have elsewhere."""
     equations, p = task.equations, task.parameters
     w = np.concatenate([state, state[equations.delayed]])
     q = hopf_vectors(linear_at(equations, w, p), frequency)[0]
     values = np.abs(state)
     size = _amplitude(task, w, frequency) * np.abs(q)
-    values = np.where(values > 1e-9 * values.max(initial=0.0), values, size)
+    values = np.where(values > 1e-9 * np.maximum(known, values.max(initial=0.0)), values, size)
     mesh = Mesh.uniform()
     u = np.concatenate([np.tile(state, mesh.nodes.size), [2 * np.pi / frequency, p[task.first]]])
     wave = (np.exp(2j * np.pi * mesh.nodes)[:, None] * q).real
@@ -204,16 +202,22 @@ def of_cycle_switch(
     return found
 
 
-def of_fold(task: Task, state: np.ndarray) -> Start:
+def of_fold(task: Task, state: np.ndarray, known: np.ndarray) -> Start:
     """Start at a fold, to follow it in two parameters."""
-    curve = Folds(task.equations, task.parameters, task.free, task.bounds, Scales(np.abs(state)))
+    scales = Scales(np.maximum(np.abs(state), known))
+    curve = Folds(task.equations, task.parameters, task.free, task.bounds, scales)
     return _in_two(curve, curve.start(state), "fold")
 
 
-def of_hopf_in_two(task: Task, state: np.ndarray, frequency: float) -> Start:
+def of_hopf_in_two(task: Task, state: np.ndarray, frequency: float, known: np.ndarray) -> Start:
     """Start at a Hopf or Bogdanov-Takens point, to follow Hopf points in two parameters."""
-    curve = Hopfs(task.equations, task.parameters, task.free, task.bounds, Scales(np.abs(state)))
-    return _in_two(curve, curve.start(state, frequency), "Hopf point")
+    scales = Scales(np.maximum(np.abs(state), known))
+    curve = Hopfs(task.equations, task.parameters, task.free, task.bounds, scales)
+    found = _in_two(curve, curve.start(state, frequency), "Hopf point")
+    if frequency == 0:  # they begin at a Bogdanov-Takens point
+        found.points = [one for one in found.points if one.tangent[-3] > 0]
+        found.points[0].label = "bogdanov-takens"
+    return found
 
 
 def _in_two(curve: Any, u: np.ndarray, what: str) -> Start:
@@ -391,23 +395,7 @@ def tangent_between(
     return np.concatenate([(ends[1][0] - ends[0][0]).ravel(), [ends[1][1] - ends[0][1]], change])
 
 
-def frequency_at(task: Task, state: np.ndarray) -> float:
-    """Angular frequency of a Hopf point; zero at a Bogdanov-Takens point.
-
-    Raises a PlanError if the state has no pair of imaginary eigenvalues.
-    """
-    equations = task.equations
-    w = np.concatenate([state, state[equations.delayed]])
-    roots = linear_at(equations, w, task.parameters).roots()
-    pair = nearest_pair(roots)
-    if abs(pair.real) < 1e-6 * abs(pair):
-        return float(pair.imag)
-    return float("nan")
-
-
 def parameters_at(dataset: xarray.Dataset, k: int, names: Any) -> np.ndarray:
     """All parameters at a point of an earlier branch."""
-    values: Mapping[str, Any] = {name: dataset[name].values for name in names}
-    return np.array(
-        [values[name][k] if values[name].ndim else values[name] for name in names], float
-    )
+    rows = [np.asarray(dataset[name].values, float) for name in names]
+    return np.array([row[k] if row.ndim else row for row in rows], float)
