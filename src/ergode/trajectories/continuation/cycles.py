@@ -23,6 +23,8 @@ from ergode.trajectories.continuation.mesh import DEGREE, SLOPES, VALUES, WEIGHT
 from ergode.trajectories.continuation.multipliers import of_blocks, of_history
 
 _OUTSIDE = 1.0 + 1e-7  # modulus of an unstable multiplier
+_STILL = 1e-8  # change of a parameter, relative to its range, beside a homoclinic orbit
+HOMOCLINIC = "The period grows without bound at this parameter, as near a homoclinic orbit."
 LONG = "The period exceeded longest_period."
 
 
@@ -215,6 +217,8 @@ class Cycles(Curve):
         point.facts["spectrum"] = multipliers
         point.facts["others"] = others
         point.facts["unstable"] = int(np.count_nonzero(np.abs(others) > _OUTSIDE))
+        if base is not None and not _is_accurate(point):
+            point.facts["unstable"] = base.facts["unstable"]
 
     def _at_hopf(self, point: Point) -> Point:
         """The Hopf point at which cycles have shrunk, by the eigenvalues of its equilibrium."""
@@ -228,6 +232,15 @@ class Cycles(Curve):
         state, frequency, free = found
         flat = np.tile(state, self._mesh.nodes.size)
         return replace(point, u=np.concatenate([flat, [2 * np.pi / frequency, free]]))
+
+    def ended(self, points: Sequence[Point]) -> str:
+        u = points[-1].u
+        for k, one in enumerate(reversed(points)):
+            if abs(one.u[-1] - u[-1]) > _STILL * self._width:
+                return ""
+            if k > 2 and one.u[-2] < u[-2] / 1.25:
+                return HOMOCLINIC
+        return ""
 
     def tests(self, base: Point) -> Sequence[Test]:
         before = base.facts["unstable"]
@@ -256,7 +269,7 @@ class Cycles(Curve):
 
 def _is_accurate(point: Point) -> bool:
     """Whether the multiplier that is 1 is near 1; a multiplier of 1e10 hides the others."""
-    return bool(np.abs(point.facts["spectrum"] - 1).min() < 1e-2)
+    return bool(np.abs(point.facts["spectrum"] - 1).min() < 1e-3)
 
 
 def _doubled(point: Point) -> int:

@@ -11,7 +11,7 @@ H. B. Keller, J.-P. Kernevez, Int. J. Bifurcation Chaos 1, 493 (1991).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ _TOLERANCE = 1e-9  # size of the last Newton update; the error is about its squa
 _ITERATIONS = 8
 _SMALLEST_STEP = 1e-6
 _LEAST_COSINE = 0.9  # between two successive tangents
+_NEAR = 1e-4  # distance that a change of the mesh may move a point
 _VERTICAL = 1e-7  # a branch whose tangents have less of the parameter has no folds
 
 
@@ -77,6 +78,10 @@ class Curve(Protocol):
 
     def tests(self, base: Point) -> list[Test]:
         """Tests of the steps from a point."""
+
+    def ended(self, points: Sequence[Point]) -> str:
+        """Why the branch ends at its last point, if it does."""
+        return ""
 
     def outline(self, u: np.ndarray) -> np.ndarray:
         """A few numbers that describe a point, whatever its mesh."""
@@ -201,6 +206,10 @@ def step_from(curve: Curve, base: Point, length: float) -> tuple[Point, int] | N
     if solved is None:
         return None
     u, iterations, factors = solved
+    # Newton's method may lead to another part of the curve.
+    distance = float(np.linalg.norm((u - base.u) / curve.sizes(base.u)))
+    if distance > (3.0 if base.switched else 1.25) * abs(length) + _NEAR:
+        return None
     arclength = base.arclength + abs(length)
     reached = replace(base, u=u, facts={}, label="", arclength=arclength, switched=False)
     # The factors are of the last iterate but one, which is as near as the last update is small.
@@ -251,6 +260,9 @@ def follow(curve: Curve, start: Point, limits: Limits) -> tuple[list[Point], str
         if why:
             return points, why
         points.append(point)
+        if why := curve.ended(points):
+            point.label = "long-period"
+            return points, why
         if len(points) > 8 and _passes(curve, base, point, start):
             return points, CLOSED
         length *= 1.6 if iterations <= 3 else 1.0 if iterations <= 5 else 0.6

@@ -76,7 +76,7 @@ def of_history(
 def largest_first(multipliers: np.ndarray) -> np.ndarray:
     """Multipliers in descending modulus; of a pair, the one with positive imaginary part first."""
     found = np.asarray(multipliers, complex)
-    found = np.where(np.isnan(found), np.inf, found)
+    found = np.where(np.isfinite(found), found, np.inf)
     sizes = np.abs(found)
     with np.errstate(invalid="ignore"):
         keys = np.where(np.isfinite(sizes), np.round(sizes, 12), np.inf)

@@ -73,13 +73,13 @@ def of_equilibrium(task: Task, guess: np.ndarray, known: np.ndarray) -> Start:
     curve = Equilibria(equations, task.parameters, task.first, task.bounds, Scales(sizes))
     u = np.append(guess, task.parameters[task.first])
     u = _solved(curve, u, "equilibrium")
-    # How far the state moves over the range of the parameter gives sizes where it is zero.
+    # A variable that is zero at the start has the size to which the parameter moves it.
+    values = np.maximum(np.abs(u[:-1]), known)
     tangent = _first_tangent(curve, u)
-    change = np.zeros(guess.size)
-    if tangent[-1] != 0:
+    if tangent[-1] > 1e-3 * curve.sizes(u)[-1]:
         change = np.abs(tangent[:-1] / tangent[-1]) * width
-        change = np.minimum(change, 1e3 * sizes.max() if sizes.any() else np.inf)
-    curve.scales = Scales(np.maximum(np.maximum(np.abs(u[:-1]), known), change))
+        values = np.where(values < 1e-3 * change, 0.1 * change, values)
+    curve.scales = Scales(values)
     return _both_ways(curve, Point(u, _first_tangent(curve, u)))
 
 
