@@ -23,7 +23,7 @@ from ergode.core.launch import warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField, check_field
-from ergode.models.sweep import lay_out
+from ergode.models.sweep import lay_out, refuse_reserved
 from ergode.trajectories.continuation import starts
 from ergode.trajectories.continuation.equations import Equations
 from ergode.trajectories.continuation.equilibria import lyapunov_coefficient, nearest_pair
@@ -206,20 +206,14 @@ def branch(
     else:
         k, guess = 0, _guess(field, start, is_dataset)
     given = dict(zip(field.parameters, values, strict=True)) if is_branch else parameters
+    taken = results.names("trajectories", "branches")
     layout = lay_out(
         {"start": field.variables, "parameters": field.parameters},
-        {"start": guess, "parameters": {} if given is None else given},
-        reserved=(),
-    )
+        {"start": guess, "parameters": {} if given is None else given}, reserved=taken,
+    )  # fmt: skip
     if layout.dims:
         raise PlanError("a branch has one start; expected a number for each name, not an array")
-    taken = results.names("trajectories", "branches")
-    for name in field.parameters:
-        if name in taken:
-            raise ModelError(
-                f"'{name}' cannot label the result: the name is already used there; rename the "
-                "parameter in the model"
-            )
+    refuse_reserved(dict.fromkeys(field.parameters), taken, numbers=True)
     values = np.array([float(layout.rows[name][0]) for name in field.parameters])
     _check_range(field, values, free, bounds)
     equations = Equations(field)
