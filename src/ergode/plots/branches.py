@@ -76,11 +76,17 @@ def branches(
     >>> branches(branch).get_xlabel()
     'mu'
     """
-    many = [dataset] if hasattr(dataset, "data_vars") else list(dataset)
+    import xarray
+
+    many = [dataset] if isinstance(dataset, xarray.Dataset) else list(dataset)
     if not many:
         raise PlanError("there are no branches to draw; expected one or more")
     for one in many:
-        if not hasattr(one, "attrs") or "varied" not in one.attrs or "point" not in one.dims:
+        if (
+            not isinstance(one, xarray.Dataset)
+            or "varied" not in one.attrs
+            or "point" not in one.dims
+        ):
             raise PlanError("the dataset has no branch; expected one from trajectories.branch")
     varied = _varied(many[0])
     for one in many:

@@ -193,23 +193,26 @@ def branch(
     if longest_period is not None:
         number("longest_period", longest_period, above=0)
     free, bounds = _free(field, vary, 2 if kind in ("folds", "hopf") else 1)
-    is_dataset = isinstance(start, xarray.Dataset)
-    is_branch = is_dataset and "varied" in start.attrs
-    refuse_idle(at=(at is not None and not is_branch, "start is not a branch"))
-    if is_branch:
+    dataset = start if isinstance(start, xarray.Dataset) else None
+    earlier = dataset if dataset is not None and "varied" in dataset.attrs else None
+    refuse_idle(at=(at is not None and earlier is None, "start is not a branch"))
+    guess: dict[str, Any]
+    given: Any = {} if parameters is None else parameters
+    place = 0
+    if earlier is not None:
         refuse_idle(parameters=(parameters is not None, "the branch has their values"))
-        k = _place_of(start, at)
-        if start.attrs.get("model_digest") != field.digest:
+        place = _place_of(earlier, at)
+        if earlier.attrs.get("model_digest") != field.digest:
             raise PlanError("the branch of the start is one of another field")
-        values = starts.parameters_at(start, k, field.parameters)
-        guess: dict[str, Any] = dict.fromkeys(field.variables, 0.0)
+        known = starts.parameters_at(earlier, place, field.parameters)
+        given = dict(zip(field.parameters, known, strict=True))
+        guess = dict.fromkeys(field.variables, 0.0)
     else:
-        k, guess = 0, _guess(field, start, is_dataset)
-    given = dict(zip(field.parameters, values, strict=True)) if is_branch else parameters
+        guess = _last_state(field, dataset) if dataset is not None else _guess(start)
     taken = results.names("trajectories", "branches")
     layout = lay_out(
         {"start": field.variables, "parameters": field.parameters},
-        {"start": guess, "parameters": {} if given is None else given}, reserved=taken,
+        {"start": guess, "parameters": given}, reserved=taken,
     )  # fmt: skip
     if layout.dims:
         raise PlanError("a branch has one start; expected a number for each name, not an array")
@@ -219,11 +222,11 @@ def branch(
     equations = Equations(field)
     task = Task(equations, values, [field.parameters.index(one) for one in free], bounds,
                 longest_period)  # fmt: skip
-    if is_branch:
-        begun = _from_branch(task, start, k, kind, free)
+    if earlier is not None:
+        begun = _from_branch(task, earlier, place, kind, free)
     else:
         state = np.array([float(layout.rows[name][0]) for name in field.variables])
-        begun = _from_state(task, start, state, kind)
+        begun = _from_state(task, dataset, state, kind)
     points, reasons = _followed(begun, limits)
     attrs = results.provenance(
         stopwatch, engine="trajectories", kind=kind, varied=list(free), model_digest=field.digest,
@@ -303,14 +306,17 @@ def _place_of(start: xarray.Dataset, at: Any) -> int:
     return integer("at", at, 0, len(names) - 1)
 
 
-def _guess(field: VectorField, start: Any, is_dataset: bool) -> dict[str, Any]:
-    if not is_dataset:
-        if not isinstance(start, Mapping):
-            raise ModelError(
-                f"start is {type(start).__name__}; expected a value for each variable, a branch, "
-                "or a trajectory of integrate"
-            )
-        return dict(start)
+def _guess(start: Any) -> dict[str, Any]:
+    if not isinstance(start, Mapping):
+        raise ModelError(
+            f"start is {type(start).__name__}; expected a value for each variable, a branch, or a "
+            "trajectory of integrate"
+        )
+    return dict(start)
+
+
+def _last_state(field: VectorField, start: xarray.Dataset) -> dict[str, Any]:
+    """The last state of a trajectory."""
     if "state" not in start or start["state"].dims != ("time", "variable"):
         raise PlanError(
             "the start has no variable 'state' of one trajectory; expected a branch, or a "
@@ -328,17 +334,19 @@ def _guess(field: VectorField, start: Any, is_dataset: bool) -> dict[str, Any]:
     return dict(zip(names, map(float, last), strict=True))
 
 
-def _from_state(task: Task, start: Any, state: np.ndarray, kind: str) -> Start:
+def _from_state(
+    task: Task, trajectory: xarray.Dataset | None, state: np.ndarray, kind: str
+) -> Start:
     if kind == "equilibria":
         return starts.of_equilibrium(task, state, np.zeros(state.size))
     if kind == "cycles":
-        if isinstance(start, Mapping) and not hasattr(start, "data_vars"):
+        if trajectory is None:
             raise PlanError(
                 "cycles start at a Hopf point of a branch, with at=, or from a trajectory of "
                 "integrate; a state is not enough"
             )
-        times = np.asarray(start["time"].values, float)
-        found = starts.simulated_cycle(times, start["state"].values)
+        times = np.asarray(trajectory["time"].values, float)
+        found = starts.simulated_cycle(times, trajectory["state"].values)
         return starts.of_cycle(task, *found, is_exact=False)
     raise PlanError(f"{kind} start at a point of a branch; give the branch as start, and at=")
 
@@ -451,9 +459,8 @@ def _dataset(
                     coefficient[k] = point.facts["coefficient"]
                 elif point.label == "hopf":
                     frequency[k] = nearest_pair(point.facts["spectrum"]).imag
-                    coefficient[k] = lyapunov_coefficient(
-                        curve.equations, *curve.split(point.u), frequency[k]
-                    )
+                    w, p = curve.split(point.u)
+                    coefficient[k] = lyapunov_coefficient(curve.equations, w, p, frequency[k])
             values |= {"frequency": frequency, "lyapunov_coefficient": coefficient}
     coords: dict[str, Any] = {
         name: (_POINT, np.array([point.u[k - len(free)] for point in points]))

@@ -220,8 +220,9 @@ class _Symbolic:
     @cached_property
     def tensors(self) -> _Tensors | None:
         """Second and third derivatives; None if they are too many."""
-        levels = []
+        levels: list[list[tuple[tuple[int, ...], Any]]] = []
         width = len(self._inputs)
+        last: list[tuple[tuple[int, ...], Any]]
         last = [((k // width, k % width), one) for k, one in self._entries]
         for _ in range(2):
             following = [

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,7 +77,7 @@ class Curve(Protocol):
     def describe(self, point: Point, base: Point | None) -> None:
         """Add facts to a point, in the orientation of an earlier one."""
 
-    def tests(self, base: Point) -> list[Test]:
+    def tests(self, base: Point) -> Sequence[Test]:
         """Tests of the steps from a point."""
 
     def ended(self, points: Sequence[Point]) -> str:
@@ -318,11 +319,8 @@ def _special(curve: Curve, base: Point, point: Point, length: float) -> tuple[li
         ))  # fmt: skip
     for k, (low, high) in enumerate(curve.bounds):
         for bound, way in ((low, -1.0), (high, 1.0)):
-
-            def beyond(p: Point, k: int = k, bound: float = bound, way: float = way) -> float:
-                return float(way * (p.u[k - count] - bound))
-
-            tests.append(Test("bound", lambda p, f=beyond: f(p) > 0, beyond, ends=_BOUND))
+            beyond = partial(_beyond, k - count, bound, way)
+            tests.append(Test("bound", partial(_is_beyond, beyond), beyond, ends=_BOUND))
     located = []
     for test in tests:
         if test.side(base) != test.side(point):
@@ -344,6 +342,15 @@ def _special(curve: Curve, base: Point, point: Point, length: float) -> tuple[li
         if test.ends:
             return points, test.ends
     return points, ""
+
+
+def _beyond(k: int, bound: float, way: float, point: Point) -> float:
+    """How far a parameter is beyond a bound."""
+    return float(way * (point.u[k] - bound))
+
+
+def _is_beyond(value: Callable[[Point], float], point: Point) -> bool:
+    return value(point) > 0
 
 
 def _locate(
