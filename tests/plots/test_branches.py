@@ -58,9 +58,7 @@ def test_periods(rest, cycles):
 
 
 def test_curves_in_two_parameters(field, rest):
-    curve = branch(
-        field, start=rest, at="hopf-1", kind="hopf", vary={"mu": (-1, 1), "a": (-1, 2)}
-    )
+    curve = branch(field, start=rest, at="hopf-1", kind="hopf", vary={"mu": (-1, 1), "a": (-1, 2)})
     ax = branches(curve)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("mu", "a")
     assert _labels(ax) == ["Hopf points", "Bautin point"]

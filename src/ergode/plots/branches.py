@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.axes import Axes
 
+_SOLUTIONS = ("equilibria", "cycles")
 _EQUILIBRIA, _CYCLES, _CURVES = "#222222", COLOURS[0], COLOURS[:4]
 # Marker and name of each kind of special point; ends of a range have none.
 _SPECIAL = {
@@ -23,13 +24,14 @@ _SPECIAL = {
     "branch": ("D", "branch point"),
     "doubling": ("^", "period doubling"),
     "torus": ("v", "torus bifurcation"),
-    "long-period": ("X", "period beyond its bound"),
+    "long-period": ("X", "long period"),
     "cusp": ("*", "cusp"),
     "bogdanov-takens": ("P", "Bogdanov-Takens point"),
     "bautin": ("h", "Bautin point"),
     "zero-hopf": ("<", "zero-Hopf point"),
     "double-hopf": (">", "double Hopf point"),
 }
+_LARGER = {"*": 11, "P": 8, "X": 7, "h": 7}  # sizes of markers with thin parts
 
 
 def branches(
@@ -107,11 +109,23 @@ def branches(
         marker, name = _SPECIAL[kind]
         x, y = np.array(places).T
         ax.plot(
-            x, y, linestyle="none", marker=marker, label=name, color=COLOURS[1], markersize=6,
+            x, y, linestyle="none", marker=marker, label=name, color=COLOURS[1],
+            markersize=_LARGER.get(marker, 6),
             markeredgecolor="white", markeredgewidth=0.7, zorder=5,
         )  # fmt: skip
-    ax.legend(frameon=False)
+    handles, labels = ax.get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda k: _order(labels[k]))
+    ax.legend([handles[k] for k in order], [labels[k] for k in order], frameon=False)
     return ax
+
+
+def _order(label: str) -> int:
+    """Place in the legend."""
+    listed = [
+        *(f"{one} {what}" for what in _SOLUTIONS for one in ("stable", "unstable")),
+        "folds", "Hopf points", *(name for _, name in _SPECIAL.values()),
+    ]  # fmt: skip
+    return listed.index(label) if label in listed else len(listed)
 
 
 def _varied(dataset: xarray.Dataset) -> list[str]:

@@ -169,9 +169,9 @@ def branch(
     >>> rest = ergode.trajectories.branch(
     ...     field, start={"x": 1, "y": 1}, parameters={"A": 1, "B": 1}, vary={"B": (0.5, 3)}
     ... )
-    >>> [name for name in rest["special"].values if name]
+    >>> [str(name) for name in rest["special"].values if name]
     ['bound-1', 'hopf-1', 'bound-2']
-    >>> float(rest["B"][rest["special"] == "hopf-1"].round(9))
+    >>> round(rest["B"][rest["special"] == "hopf-1"].item(), 9)
     2.0
     >>> cycles = ergode.trajectories.branch(
     ...     field, start=rest, at="hopf-1", kind="cycles", vary={"B": (0.5, 3)}

@@ -198,7 +198,7 @@ def of_cycle_switch(
     curve.begin(point, values)
     found = _switched(curve, point, known)
     if is_doubled:  # the other direction is the same cycle, shifted by half its period
-        found.points = found.points[:1]
+        found.points = [replace(found.points[0], label="")]
     return found
 
 
