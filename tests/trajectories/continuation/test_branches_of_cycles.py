@@ -228,3 +228,39 @@ def test_cycles_of_random_fields_against_time_integration(number, cycle_of):
     states, times = run["state"].values[1:], run["time"].values[1:]
     later = np.interp(times[-1] - period, times, states[:, 0])
     assert later == pytest.approx(states[-1, 0], abs=5e-3)
+
+
+def test_van_der_pol(special):
+    """At mu = 0 every circle is a cycle; from that of radius 2 the relaxation cycles start.
+
+    The period at mu = 5 is 11.612230668 (C. M. Andersen, J. F. Geer, SIAM J. Appl. Math. 42, 678
+    (1982), give 11.6122).
+    """
+    field = ergode.field_from_equations({"y": "mu * (1 - x**2) * y - x", "x": "y"})
+    vary = {"mu": (-1, 5)}
+    rest = branch(field, start={"x": 0, "y": 0}, parameters={"mu": -1}, vary=vary)
+    circles = branch(field, start=rest, at="hopf-1", kind="cycles", vary=vary, max_points=30)
+    assert float(np.abs(circles["mu"]).max()) < 1e-5
+    np.testing.assert_allclose(circles["period"], 2 * np.pi, rtol=1e-9)
+    point = special(circles, "branch-1")
+    np.testing.assert_allclose(point["highest"], 2, rtol=1e-6)
+    found = branch(field, start=circles, at="branch-1", kind="cycles", vary=vary)
+    end = found.isel(point=int(found["mu"].argmax("point")))
+    assert float(end["mu"]) == pytest.approx(5, rel=1e-12)
+    assert float(end["period"]) == pytest.approx(11.612230668, rel=1e-9)
+    assert (found["stable"] == (found["mu"] > 0))[found["special"] == ""].all()
+
+
+def test_cycles_are_saved_and_go_on(oscillator, tmp_path, special):
+    field = oscillator()
+    rest = branch(field, start={"x": 0, "y": 0}, parameters={"mu": -1}, vary={"mu": (-1, 1)})
+    found = branch(
+        field, start=rest, at="hopf-1", kind="cycles", vary={"mu": (-1, 1)}, max_points=10
+    )
+    opened = ergode.open_dataset(ergode.save(found, tmp_path / "cycles.nc"))
+    more = branch(field, start=opened, at=8, kind="cycles", vary={"mu": (0, 3)})
+    assert float(more["mu"][-1]) == pytest.approx(3)
+    np.testing.assert_allclose(more["highest"][-1], 2**0.5, rtol=1e-8)
+    assert ergode.inputs(more)["at"] == 8
+    again = branch(field, start=opened, at="hopf-1", kind="cycles", vary={"mu": (-1, 1)})
+    np.testing.assert_allclose(again["highest"][-1], (2 / 3) ** 0.5, rtol=1e-8)

@@ -44,7 +44,10 @@ def test_the_hopf_point_of_the_delayed_logistic_equation(hutchinson, logistic, s
     hopf = special(logistic, "hopf-1")
     assert float(hopf["tau"]) == pytest.approx(np.pi / 2, rel=1e-12)
     assert float(hopf["frequency"]) == pytest.approx(1, rel=1e-10)
-    assert float(hopf["lyapunov_coefficient"]) < 0
+    # With |q| = 1 the amplitude squared grows as 4 Re(d root / d tau) / (w |coefficient|).
+    slope = 1 / (1 + np.pi**2 / 4)
+    exact = -4 * slope * (3 * np.pi - 2) / 40
+    assert float(hopf["lyapunov_coefficient"]) == pytest.approx(exact, rel=1e-9)
     cycles = branch(
         hutchinson, start=logistic, at="hopf-1", kind="cycles", vary={"tau": (1, 2)},
         max_step=0.01, max_points=8,
@@ -125,3 +128,50 @@ def test_two_delays_of_which_one_is_longer_than_the_period():
     assert float(cycles["period"][0]) < 9
     trivial = np.abs(cycles["multiplier"].values[1:] @ [1, 1j] - 1).min(axis=1)
     np.testing.assert_allclose(trivial, 0, atol=1e-6)
+
+
+def test_multipliers_of_a_cycle_with_delay_are_exact():
+    """A circle of period pi beside z' = -z(t - tau), with multipliers exp(pi W_k(-tau) / tau)."""
+    field = ergode.field_from_equations({
+        "x": "mu * x - 2 * y - x * (x**2 + y**2)", "y": "2 * x + mu * y - y * (x**2 + y**2)",
+        "z": "-z(t - tau)",
+    })  # fmt: skip
+    for tau, error in ((1.5, 1e-6), (7.0, 1e-4)):  # the mesh is that of the circle
+        rest = branch(
+            field, start={"x": 0, "y": 0, "z": 0}, parameters={"mu": -1, "tau": tau},
+            vary={"mu": (-1, 1)},
+        )  # fmt: skip
+        found = branch(
+            field, start=rest, at="hopf-1", kind="cycles", vary={"mu": (-1, 1)}, max_step=0.2
+        )
+        multipliers = found["multiplier"].values[-1] @ [1, 1j]
+        exact = np.exp(np.pi * np.array([lambertw(-tau, k) for k in range(-3, 3)]) / tau)
+        exact = np.append(exact, [1.0, np.exp(-2 * np.pi)])
+        for one in exact[np.abs(exact) > np.abs(multipliers).min() + error]:
+            assert np.abs(multipliers - one).min() < error * max(1, abs(one))
+        count = np.count_nonzero(np.abs(exact) > 1 + 1e-9)
+        assert int(found["unstable_count"][-1]) == count
+
+
+def test_a_cycle_of_two_variables_and_two_delays_is_that_of_a_simulation():
+    field = ergode.field_from_equations(
+        {"x": "-x + a * tanh(y(t - 1.3))", "y": "-0.7 * y - b * tanh(x(t - tau))"}
+    )
+    parameters = {"a": 1.5, "b": 0.2, "tau": 0.8}
+    rest = branch(field, start={"x": 0, "y": 0}, parameters=parameters, vary={"b": (0, 4)})
+    cycles = branch(field, start=rest, at="hopf-1", kind="cycles", vary={"b": (0, 3)})
+    b, period = float(cycles["b"][-1]), float(cycles["period"][-1])
+    times = np.concatenate([[0.0], np.linspace(150, 150 + 2.2 * period, 1000)])
+    run = ergode.trajectories.integrate(
+        field, times=times, initial={"x": 0.5, "y": 0.1}, parameters={**parameters, "b": b},
+        rtol=1e-9, atol=1e-9, device="cpu",
+    )  # fmt: skip
+    parameters = {**parameters, "b": b}
+    again = branch(
+        field, start=run, kind="cycles", parameters=parameters, vary={"tau": (0.7, 0.9)},
+        max_points=1,
+    )  # fmt: skip
+    one = again.isel(point=int(np.abs(again["arclength"].values).argmin()))
+    assert float(one["period"]) == pytest.approx(period, rel=1e-8)
+    assert bool(one["stable"])
+    np.testing.assert_allclose(run["state"].values[1:].max(axis=0), one["highest"], rtol=2e-5)

@@ -222,12 +222,13 @@ def branch(
     equations = Equations(field)
     task = Task(equations, values, [field.parameters.index(one) for one in free], bounds,
                 longest_period)  # fmt: skip
-    if earlier is not None:
-        begun = _from_branch(task, earlier, place, kind, free)
-    else:
-        state = np.array([float(layout.rows[name][0]) for name in field.variables])
-        begun = _from_state(task, dataset, state, kind)
-    points, reasons = _followed(begun, limits)
+    with np.errstate(all="ignore"):  # numbers that are not finite end a step, and are told
+        if earlier is not None:
+            begun = _from_branch(task, earlier, place, kind, free)
+        else:
+            state = np.array([float(layout.rows[name][0]) for name in field.variables])
+            begun = _from_state(task, dataset, state, kind)
+        points, reasons = _followed(begun, limits)
     attrs = results.provenance(
         stopwatch, engine="trajectories", kind=kind, varied=list(free), model_digest=field.digest,
         first_end=reasons[0], last_end=reasons[1], derivatives=equations.kind,

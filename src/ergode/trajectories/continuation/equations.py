@@ -71,8 +71,15 @@ class Equations:
 
         If they are differences, `rough` ones, good enough for Newton's method, are of second order.
         """
-        if self.symbolic is not None:
-            return self.symbolic.jacobian(w, p)
+        if self.symbolic is None:
+            return self._differences(w, p, rough)
+        found = self.symbolic.jacobian(w, p)
+        bad = ~np.isfinite(found).all(axis=(0, 1))
+        if bad.any():  # a power of zero with a symbol as its exponent, for example
+            found[:, :, bad] = self._differences(w[:, bad], p[:, bad] if p.ndim == 2 else p, rough)
+        return found
+
+    def _differences(self, w: np.ndarray, p: np.ndarray, rough: bool) -> np.ndarray:
         step, difference = (1e-5, _rough_difference) if rough else (_STEP, _difference)
         found = np.empty((self.size, w.shape[0], w.shape[1]))
         for column in range(w.shape[0]):
@@ -182,6 +189,12 @@ class _Symbolic:
         self._slopes = self._function(symbols.slopes)
         self._jacobian = self._function([one for _, one in self._entries])
         self._by_parameter: dict[int, Any] = {}
+        # A derivative that NumPy has no function for fails when it is evaluated.
+        trial = np.full((len(self._inputs), 1), 0.5), np.full(len(symbols.p), 0.5)
+        self.slopes(*trial)
+        self.jacobian(*trial)
+        for index in range(len(symbols.p)):
+            self.by_parameter(*trial, index)
 
     def _function(self, expressions: Sequence[Any]) -> Callable[..., np.ndarray]:
         import sympy
@@ -236,9 +249,13 @@ class _Symbolic:
                 return None
             levels.append(last)
         places = [[place for place, _ in level] for level in levels]
-        return _Tensors(
-            self._size, places, [self._function([one for _, one in level]) for level in levels]
-        )
+        functions = [self._function([one for _, one in level]) for level in levels]
+        try:
+            for function in functions:
+                function(np.full((width, 1), 0.5), np.full(len(self._symbols.p), 0.5))
+        except Exception:  # NumPy has no function for a derivative
+            return None
+        return _Tensors(self._size, places, functions)
 
 
 class _Tensors:

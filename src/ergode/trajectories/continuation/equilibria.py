@@ -84,10 +84,16 @@ class Equilibria(Curve):
         point.facts["unstable"] = unstable_count(roots)
 
     def tests(self, base: Point) -> Sequence[Test]:
-        before = base.facts["unstable"]
+        before, parity = base.facts["unstable"], _parity_of_sums(base.facts["spectrum"])
+        has_all = not self.equations.delay_count  # whether all roots are known
+
+        def side(point: Point) -> bool:
+            differs = has_all and _parity_of_sums(point.facts["spectrum"]) != parity
+            return differs or abs(point.facts["unstable"] - before) >= 2
+
         return [
             Test(
-                "hopf", lambda p: abs(p.facts["unstable"] - before) >= 2,
+                "hopf", side,
                 lambda p: nearest_pair(p.facts["spectrum"]).real,
                 lambda p: is_hopf(p.facts["spectrum"]),
             )
@@ -104,6 +110,13 @@ def unstable_count(roots: np.ndarray) -> int:
     """Number of roots with positive real part, beyond rounding."""
     scale = float(np.abs(roots).max(initial=0.0))
     return int(np.count_nonzero(roots.real > 1e-12 * scale))
+
+
+def _parity_of_sums(roots: np.ndarray) -> int:
+    """Parity of the number of negative sums of two roots; a Hopf point changes it, a fold not."""
+    real = roots[roots.imag == 0].real
+    pairs = int(np.count_nonzero(roots[roots.imag > 0].real < 0))
+    return (pairs + int(np.count_nonzero(np.triu(real[:, None] + real < 0, 1)))) % 2
 
 
 def nearest_pair(roots: np.ndarray) -> complex:

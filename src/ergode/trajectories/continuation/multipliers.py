@@ -19,7 +19,8 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 _MOST = 12  # multipliers of a delay equation, the largest ones
-_DENSE = 200  # history values up to which all multipliers are computed
+_DENSE = 400  # history values up to which all multipliers are computed
+_BLOCK, _BLOCK_COUNT = 4, 24
 
 
 def of_blocks(blocks: np.ndarray, size: int) -> np.ndarray:
@@ -64,12 +65,16 @@ def of_history(
 
     if known <= _DENSE:
         found = np.linalg.eigvals(following(np.eye(known)))
-    else:
-        operator = scipy.sparse.linalg.LinearOperator((known, known), matvec=following, dtype=float)
-        start = np.random.default_rng(0).standard_normal(known)
-        found = scipy.sparse.linalg.eigs(
-            operator, k=2 * _MOST, v0=start, return_eigenvectors=False, ncv=6 * _MOST
-        )
+    else:  # by a Krylov space of blocks, which finds multiple ones too
+        last = np.linalg.qr(np.random.default_rng(0).standard_normal((known, _BLOCK)))[0]
+        basis = last
+        for _ in range(_BLOCK_COUNT - 1):
+            last = following(last)
+            for _ in range(2):
+                last = last - basis @ (basis.T @ last)
+            last = np.linalg.qr(last)[0]
+            basis = np.hstack([basis, last])
+        found = np.linalg.eigvals(basis.T @ following(basis))
     return largest_first(found)[: max(_MOST, size)]
 
 

@@ -65,9 +65,9 @@ class Linear:
         return _ordered(self._corrected(self._approximate(longest)))[:count]
 
     def _approximate(self, longest: float) -> np.ndarray:
+        # Roots are at most the norm in size; a wave of a radian needs half a point.
         growth = longest * float(np.abs(self.jacobian).sum(axis=1).max())
-        room = max(16, 400 // self.size)
-        degree = int(np.clip(16 + 2 * growth, 16, min(room, 100)))
+        degree = int(np.clip(14 + 0.75 * growth, 14, max(24, 400 // self.size)))
         nodes, differences = _chebyshev(degree)
         size, count = self.size, degree + 1
         matrix = np.zeros((count * size, count * size))
@@ -107,7 +107,7 @@ class Linear:
         for root in kept:
             if not any(abs(root - other) < 1e-9 * (1 + abs(root)) for other in distinct):
                 distinct += [root] if root.imag == 0 else [root, root.conjugate()]
-        return np.array(distinct, complex)
+        return np.array(distinct, complex) if distinct else roots
 
 
 def _ordered(roots: np.ndarray) -> np.ndarray:

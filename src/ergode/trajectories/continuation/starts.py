@@ -144,7 +144,15 @@ def _amplitude(task: Task, w: np.ndarray, frequency: float) -> float:
     """Size of the cycles at the far end of the parameter's range, by the normal form."""
     equations, p, free = task.equations, task.parameters, task.first
     width = float(task.bounds[0, 1] - task.bounds[0, 0])
-    coefficient = lyapunov_coefficient(equations, w, p, frequency)
+    coefficients = [abs(lyapunov_coefficient(equations, w, p, frequency))]
+    for way in (
+        -0.05,
+        0.05,
+    ):  # it may vanish at the point itself, as that of van der Pol's equation
+        beside = p.copy()
+        beside[free] += way * width
+        coefficients.append(abs(lyapunov_coefficient(equations, w, beside, frequency)))
+    coefficient = np.nanmax(coefficients)
     linear = linear_at(equations, w, p)
     q, adjoint = hopf_vectors(linear, frequency)
     other = p.copy()
@@ -152,7 +160,7 @@ def _amplitude(task: Task, w: np.ndarray, frequency: float) -> float:
     other[free] += step
     change = linear_at(equations, w, other).characteristic(1j * frequency)
     slope = (adjoint @ (linear.characteristic(1j * frequency) - change) @ q).real / step
-    found = np.sqrt(abs(slope) * width / (frequency * abs(coefficient) + 1e-300))
+    found = np.sqrt(abs(slope) * width / (frequency * coefficient + 1e-300))
     return float(found) if np.isfinite(found) and 0 < found < 1e150 else 1.0
 
 
