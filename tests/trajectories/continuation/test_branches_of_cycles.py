@@ -38,23 +38,22 @@ def test_the_cycles_of_the_normal_form_are_exact_in_any_unit(oscillator, exponen
     assert found.sizes["point"] == 40
 
 
+KNEES = [6.2645213, 7.8465471, 7.9219855]
+"""Folds of the cycles of the squid axon [uA/cm2]. J. Rinzel, R. N. Miller, Math. Biosci. 49, 27
+(1980), draw them at 6.26, 7.85 and 7.92."""
+
+
 def test_cycles_of_the_squid_axon(hodgkin_huxley, rest_of_the_axon, special, names, cycle_of):
-    """Folds of cycles at 6.26 and near 7.85 and 7.92 uA/cm2 (J. Rinzel, R. N. Miller, Math. Biosci.
-    49, 27 (1980)), found the same from both Hopf points."""
-    options = {"kind": "cycles", "vary": {"I": (0, 180)}}
-    up = branch(hodgkin_huxley, start=rest_of_the_axon, at="hopf-1", **options)
-    down = branch(hodgkin_huxley, start=rest_of_the_axon, at="hopf-2", **options)
-    for one, end in ((up, "hopf-2"), (down, "hopf-1")):
-        assert one.attrs["last_end"] == "The cycles shrank to an equilibrium, at a Hopf point."
-        kinds = sorted(name.split("-")[0] for name in names(one))
-        assert kinds == ["doubling"] * 2 + ["fold"] * 3 + ["hopf"] * 2
-        exact = float(special(rest_of_the_axon, end)["I"])
-        assert float(one["I"][-1]) == pytest.approx(exact, rel=1e-10)
-    folds = [sorted(float(special(one, f"fold-{k}")["I"]) for k in (1, 2, 3)) for one in (up, down)]
-    np.testing.assert_allclose(*folds, rtol=1e-9)
-    np.testing.assert_allclose(folds[0], [6.2645, 7.8465, 7.9220], atol=1e-4)
+    up = branch(
+        hodgkin_huxley, start=rest_of_the_axon, at="hopf-1", kind="cycles", vary={"I": (5, 12)}
+    )
+    folds = sorted(float(special(up, f"fold-{k}")["I"]) for k in (1, 2, 3))
+    np.testing.assert_allclose(folds, KNEES, rtol=1e-7)
+    assert names(up)[0] == "hopf-1"
+    assert not up["stable"].values[1]
+    assert up["stable"].values[-1]
     # A stable cycle, by time integration.
-    k = int(np.flatnonzero(up["stable"] & (up["I"] > 15))[0])
+    k = int(np.flatnonzero(up["stable"] & (up["I"] > 9))[0])
     current, period = float(up["I"][k]), float(up["period"][k])
     run = cycle_of(hodgkin_huxley, {"V": 30, "m": 0.1, "h": 0.4, "n": 0.4}, {"I": current}, period)
     again = branch(
@@ -64,6 +63,20 @@ def test_cycles_of_the_squid_axon(hodgkin_huxley, rest_of_the_axon, special, nam
     start = again.isel(point=int(np.abs(again["I"].values - current).argmin()))
     assert float(start["period"]) == pytest.approx(period, rel=1e-8)
     np.testing.assert_allclose(start["highest"], up["highest"][k], rtol=1e-6)
+
+
+def test_cycles_of_the_squid_axon_from_both_ends(hodgkin_huxley, rest_of_the_axon, special, names):
+    for begin, end in (("hopf-1", "hopf-2"), ("hopf-2", "hopf-1")):
+        one = branch(
+            hodgkin_huxley, start=rest_of_the_axon, at=begin, kind="cycles", vary={"I": (0, 180)}
+        )
+        assert one.attrs["last_end"] == "The cycles shrank to an equilibrium, at a Hopf point."
+        kinds = sorted(name.split("-")[0] for name in names(one))
+        assert kinds == ["doubling"] * 2 + ["fold"] * 3 + ["hopf"] * 2
+        exact = float(special(rest_of_the_axon, end)["I"])
+        assert float(one["I"][-1]) == pytest.approx(exact, rel=1e-10)
+        folds = sorted(float(special(one, f"fold-{k}")["I"]) for k in (1, 2, 3))
+        np.testing.assert_allclose(folds, KNEES, rtol=1e-8)
 
 
 def test_lorenz_cycles_end_at_a_homoclinic_orbit(special):

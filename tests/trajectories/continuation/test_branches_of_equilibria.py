@@ -221,3 +221,51 @@ def test_a_branch_is_saved_and_begins_another_one(tmp_path, special):
     options = {"at": "hopf-1", "kind": "cycles", "vary": {"rho": (20, 30)}, "max_points": 5}
     first, second = (branch(field, start=one, **options) for one in (found, again))
     np.testing.assert_array_equal(first["period"], second["period"])
+
+
+def random_field(rng):
+    """One to four variables, with random linear and quadratic terms, and cubes that bind them."""
+    count = int(rng.integers(1, 5))
+    names = [f"x{k}" for k in range(count)]
+    equations = {}
+    for name in names:
+        terms = [f"{rng.normal():.3f} * mu", f"{rng.normal():.3f}", f"-{name}**3"]
+        terms += [f"{1.5 * rng.normal():.3f} * {other}" for other in names]
+        for _ in range(2):
+            a, b = rng.integers(0, count, 2)
+            terms.append(f"{rng.normal():.3f} * {names[a]} * {names[b]}")
+        equations[name] = " + ".join(terms)
+    return ergode.field_from_equations(equations)
+
+
+@pytest.mark.parametrize("seeds", [range(4), range(4, 100)])
+def test_special_points_of_random_fields_explain_every_change_of_stability(seeds):
+    """Between ordinary points, folds change the number of unstable directions by one, Hopf points
+    by two; and at all of them the slopes vanish."""
+    changes = {"fold": 1, "branch": 1, "hopf": 2}
+    followed = 0
+    for seed in seeds:
+        field = random_field(np.random.default_rng(seed))
+        start = dict.fromkeys(field.variables, 0.1)
+        try:
+            found = branch(field, start=start, parameters={"mu": 0}, vary={"mu": (-3, 3)})
+        except ergode.PlanError:  # there may be no equilibrium at the start
+            continue
+        followed += 1
+        last, between = None, []
+        for k in range(found.sizes["point"]):
+            kind = str(found["special"].values[k]).split("-")[0]
+            if kind in changes:
+                between.append(changes[kind])
+                continue
+            count = int(found["unstable_count"].values[k])
+            if last is not None:
+                change = abs(count - last)
+                assert change <= sum(between)
+                assert (change - sum(between)) % 2 == 0
+            last, between = count, []
+        for k in range(0, found.sizes["point"], 10):
+            state = tuple(map(float, found["state"].values[k]))
+            slopes = field.function(0.0, state, (float(found["mu"][k]),))
+            np.testing.assert_allclose(slopes, 0, atol=1e-9)
+    assert followed > len(seeds) / 2
