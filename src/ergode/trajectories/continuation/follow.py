@@ -177,11 +177,6 @@ def newton(
     return None
 
 
-def row_of(curve: Curve, u: np.ndarray, tangent: np.ndarray) -> np.ndarray:
-    """The row <tangent, .> of the inner product."""
-    return np.asarray(tangent / curve.sizes(u) ** 2)
-
-
 def with_tangent(curve: Curve, point: Point, toward: np.ndarray) -> Point | None:
     """The point with its tangent, on the side of `toward`, and the determinant."""
     sizes = curve.sizes(point.u)
@@ -201,14 +196,15 @@ def _completed(point: Point, factors: Factors) -> Point | None:
 
 def step_from(curve: Curve, base: Point, length: float) -> tuple[Point, int] | None:
     """The point of the curve at a length from `base`, and the number of iterations."""
-    row = row_of(curve, base.u, base.tangent)
+    sizes = curve.sizes(base.u)
+    row = base.tangent / sizes**2
     start = base.u + length * base.tangent
     solved = newton(curve, start, row, row @ base.u + length)
     if solved is None:
         return None
     u, iterations, factors = solved
     # Newton's method may lead to another part of the curve.
-    distance = float(np.linalg.norm((u - base.u) / curve.sizes(base.u)))
+    distance = float(np.linalg.norm((u - base.u) / sizes))
     if distance > (3.0 if base.switched else 1.25) * abs(length) + _NEAR:
         return None
     arclength = base.arclength + abs(length)

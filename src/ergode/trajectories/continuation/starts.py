@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import xarray
 
 _CORRECTIONS = 40  # Newton iterations for a first point
+_BESIDE = 1e-2  # how far a first point may be from the given parameter, relative to its range
 _RETURN = 0.1  # largest distance of a return of a simulated cycle, relative to its range
 _FEW = "the start has {} times; expected a trajectory with 20 or more times in its last period"
 _USUAL_LONGEST = 50  # longest period, in first periods
@@ -47,10 +48,6 @@ class Task:
     free: list[int]
     bounds: np.ndarray
     longest: float | None
-
-    def at(self, parameters: np.ndarray) -> Task:
-        """The task at other parameters."""
-        return replace(self, parameters=parameters)
 
     @property
     def first(self) -> int:
@@ -145,10 +142,8 @@ def _amplitude(task: Task, w: np.ndarray, frequency: float) -> float:
     equations, p, free = task.equations, task.parameters, task.first
     width = float(task.bounds[0, 1] - task.bounds[0, 0])
     coefficients = [abs(lyapunov_coefficient(equations, w, p, frequency))]
-    for way in (
-        -0.05,
-        0.05,
-    ):  # it may vanish at the point itself, as that of van der Pol's equation
+    # It may vanish at the point itself, as it does for van der Pol's equation.
+    for way in (-0.05, 0.05):
         beside = p.copy()
         beside[free] += way * width
         coefficients.append(abs(lyapunov_coefficient(equations, w, beside, frequency)))
@@ -250,35 +245,24 @@ def _cycles(task: Task, scales: Scales, period: float) -> Cycles:
 
 
 def _solved(curve: Any, u: np.ndarray, what: str) -> np.ndarray:
-    """The solution near a guess, at the given parameter, or near a fold at a parameter nearby."""
+    """The solution near a guess, at the given parameter; near a fold at a parameter beside it."""
     row = np.zeros(u.size)
     row[-1] = 1.0
     found = newton(curve, u, row, float(u[-1]), _CORRECTIONS)
-    if found is None and u.size <= 500:  # shortest updates, of all unknowns
-        for _ in range(_CORRECTIONS):
-            residual, jacobian = curve.system(u)
-            sizes = curve.sizes(u)
-            dense = jacobian if isinstance(jacobian, np.ndarray) else jacobian.toarray()
-            if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(dense))):
-                break
-            change = sizes * np.linalg.lstsq(dense * sizes, -residual, rcond=1e-12)[0]
-            u = u + change
-            if np.linalg.norm(change / sizes) < 1e-9:
-                low, high = curve.bounds[0]
-                if low <= u[-1] <= high:
-                    return u
-                break
-    if found is None:
-        equations = curve.equations.field
-        known = ", ".join(
-            f"{name} = {value:g}"
-            for name, value in zip(equations.parameters, curve.parameters, strict=True)
-        )
-        raise PlanError(
-            f"no {what} was found near the start at {known}; give a start that is nearer, such as "
-            "the last state of a simulation"
-        )
-    return found[0]
+    if found is not None:
+        return found[0]
+    row = _first_tangent(curve, u) / curve.sizes(u) ** 2
+    found = newton(curve, u, row, float(row @ u), _CORRECTIONS)
+    low, high = curve.bounds[0]
+    if found is not None and abs(found[0][-1] - u[-1]) < _BESIDE * (high - low):
+        return found[0]
+    field = curve.equations.field
+    values = zip(field.parameters, curve.parameters, strict=True)
+    raise PlanError(
+        f"no {what} was found near the start at "
+        f"{', '.join(f'{name} = {value:g}' for name, value in values)}; give a start that is "
+        "nearer, such as the last state of a simulation"
+    )
 
 
 def _first_tangent(curve: Any, u: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
@@ -286,7 +270,11 @@ def _first_tangent(curve: Any, u: np.ndarray, known: np.ndarray | None = None) -
     sizes = curve.sizes(u)
     _, jacobian = curve.system(u)
     if isinstance(jacobian, np.ndarray):
-        tangent = _null_vector(curve, u)
+        tangent = (
+            _null_vector(curve, u)
+            if np.all(np.isfinite(jacobian))
+            else np.eye(1, u.size, u.size - 1)[0]
+        )
     else:
         rows = [] if known is None else [known / sizes**2]
         rows += [np.eye(1, u.size, u.size - k)[0] / sizes[-k] for k in (1, 2)]
@@ -334,6 +322,7 @@ def simulated_cycle(times: np.ndarray, states: np.ndarray) -> tuple[Mesh, np.nda
     Raises a PlanError if the trajectory does not return to its last state.
     """
     from scipy.interpolate import CubicSpline
+    from scipy.optimize import minimize_scalar
 
     if times.size < 20:
         raise PlanError(_FEW.format(times.size))
@@ -360,8 +349,6 @@ def simulated_cycle(times: np.ndarray, states: np.ndarray) -> tuple[Mesh, np.nda
         )
     close = dips[gaps[dips] < 0.02]
     i = int(close[-1]) if close.size else int(dips[gaps[dips].argmin()])
-    from scipy.optimize import minimize_scalar
-
     best = minimize_scalar(
         lambda t: float((((path(t) - states[-1]) / ranges) ** 2).sum()),
         bounds=(fine[i - 1], fine[i + 1]), method="bounded", options={"xatol": 1e-10},
@@ -401,9 +388,3 @@ def tangent_between(
         other, nodes, period = nodes_of(dataset, one)
         ends.append((other.interpolated(nodes, mesh.nodes), period))
     return np.concatenate([(ends[1][0] - ends[0][0]).ravel(), [ends[1][1] - ends[0][1]], change])
-
-
-def parameters_at(dataset: xarray.Dataset, k: int, names: Any) -> np.ndarray:
-    """All parameters at a point of an earlier branch."""
-    rows = [np.asarray(dataset[name].values, float) for name in names]
-    return np.array([row[k] if row.ndim else row for row in rows], float)
