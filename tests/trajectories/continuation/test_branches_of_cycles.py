@@ -99,6 +99,40 @@ def test_lorenz_cycles_end_at_a_homoclinic_orbit(special):
     assert (np.diff(found["period"]) > 0).all()
 
 
+def test_a_canard_explosion_is_no_homoclinic_orbit(names):
+    """Van der Pol's equation with a slow variable: the cycles grow at one value of a."""
+    field = ergode.field_from_equations({"x": "(y - x**3 / 3 + x) / 0.04", "y": "a - x"})
+    vary = {"a": (-1.2, 1.2)}
+    rest = branch(field, start={"x": 1.2, "y": -0.6}, parameters={"a": 1.2}, vary=vary)
+    found = branch(field, start=rest, at="hopf-2", kind="cycles", vary=vary, max_step=0.06)
+    assert found.attrs["last_end"] == "The cycles shrank to an equilibrium, at a Hopf point."
+    assert names(found) == ["hopf-1", "hopf-2"]
+    assert float(found["a"][-1]) == pytest.approx(-1, rel=1e-9)
+    assert found["stable"].all()
+    steep = found["highest"].values[:, 0][np.abs(found["a"].values - 0.994838) < 2e-6]
+    assert np.ptp(steep) > 0.4
+
+
+def test_a_saddle_node_on_a_circle():
+    """Angle' = mu - cos(angle) on the circle: the period is 2 pi / sqrt(mu^2 - 1)."""
+    turn = "(mu - x / sqrt(x**2 + y**2))"
+    field = ergode.field_from_equations({
+        "x": f"x * (1 - x**2 - y**2) - y * {turn}", "y": f"y * (1 - x**2 - y**2) + x * {turn}",
+    })  # fmt: skip
+    run = ergode.trajectories.integrate(
+        field, times=[0, *np.linspace(40, 50, 400)], initial={"x": 1, "y": 0},
+        parameters={"mu": 2}, rtol=1e-9, atol=1e-9, device="cpu",
+    )  # fmt: skip
+    found = branch(field, start=run, kind="cycles", parameters={"mu": 2}, vary={"mu": (0.5, 3)})
+    assert found.attrs["first_end"] == "The period exceeded longest_period."
+    exact = 2 * np.pi / np.sqrt(found["mu"] ** 2 - 1)
+    np.testing.assert_allclose(found["period"], exact, rtol=1e-7)
+    np.testing.assert_allclose(found["highest"], 1, rtol=1e-5)
+    assert found["stable"].all()
+    with pytest.raises(ergode.PlanError, match="longest_period is 3, and the period at the start"):
+        branch(field, start=found, at=3, kind="cycles", vary={"mu": (0.5, 3)}, longest_period=3)
+
+
 def test_period_doublings_of_rossler(rossler, cycle_of, special, names):
     """Doublings for a = b = 0.2, and the multipliers against the variational equation."""
     parameters = {"a": 0.2, "b": 0.2, "c": 2.5}
@@ -262,6 +296,23 @@ def test_van_der_pol(special):
     assert float(end["mu"]) == pytest.approx(5, rel=1e-12)
     assert float(end["period"]) == pytest.approx(11.612230668, rel=1e-9)
     assert (found["stable"] == (found["mu"] > 0))[found["special"] == ""].all()
+
+
+def test_cycles_that_shrink_again_end_there():
+    """Circles of radius sqrt(1 - mu^2), between two Hopf points; from one at the start, too."""
+    field = ergode.field_from_equations({
+        "x": "(1 - mu**2) * x - 2 * y - x * (x**2 + y**2)",
+        "y": "2 * x + (1 - mu**2) * y - y * (x**2 + y**2)",
+    })  # fmt: skip
+    for begin in (0.2, 1.0):
+        rest = branch(field, start={"x": 0, "y": 0}, parameters={"mu": begin}, vary={"mu": (-2, 2)})
+        places = [str(name) for name in rest["special"].values if "hopf" in str(name)]
+        assert places == ["hopf-1", "hopf-2"]
+        found = branch(field, start=rest, at="hopf-1", kind="cycles", vary={"mu": (-2, 2)})
+        assert found.attrs["last_end"] == "The cycles shrank to an equilibrium, at a Hopf point."
+        np.testing.assert_allclose(found["mu"].values[[0, -1]], [-1, 1], rtol=1e-9)
+        square = found["highest"].sel(variable="x") ** 2
+        np.testing.assert_allclose(square, 1 - found["mu"] ** 2, atol=1e-8)
 
 
 def test_cycles_are_saved_and_go_on(oscillator, tmp_path, special):

@@ -24,6 +24,7 @@ from ergode.trajectories.continuation.multipliers import of_blocks, of_history
 
 _OUTSIDE = 1.0 + 1e-7  # modulus of an unstable multiplier
 _STILL = 1e-8  # change of a parameter, relative to its range, beside a homoclinic orbit
+_STILL_SHAPE = 1e-3  # and of minima and maxima, relative to the sizes of variables
 HOMOCLINIC = "The period grows without bound at this parameter, as near a homoclinic orbit."
 LONG = "The period exceeded longest_period."
 
@@ -234,12 +235,15 @@ class Cycles(Curve):
         return replace(point, u=np.concatenate([flat, [2 * np.pi / frequency, free]]))
 
     def ended(self, points: Sequence[Point]) -> str:
-        u = points[-1].u
+        last = points[-1].u
+        size = 2 * self.equations.size
         for k, one in enumerate(reversed(points)):
-            if abs(one.u[-1] - u[-1]) > _STILL * self._width:
+            if abs(one.u[-1] - last[-1]) > _STILL * self._width:
                 return ""
-            if k > 2 and one.u[-2] < u[-2] / 1.25:
-                return HOMOCLINIC
+            if k > 2 and one.u[-2] < last[-2] / 1.25:
+                # In a canard explosion the parameter hardly changes either, but the cycles grow.
+                change = np.abs(self.outline(one.u) - self.outline(last))[:size].max()
+                return HOMOCLINIC if change < _STILL_SHAPE else ""
         return ""
 
     def tests(self, base: Point) -> Sequence[Test]:

@@ -308,7 +308,7 @@ def _special(curve: Curve, base: Point, point: Point, length: float) -> tuple[li
     if not base.switched:
         tests += curve.tests(base)
         ways = [abs(p.tangent[-1] / curve.sizes(base.u)[-1]) for p in (base, point)]
-        if count == 1 and max(ways) > _VERTICAL and base.label != "fold":
+        if count == 1 and max(ways) > _VERTICAL:
             tests.append(Test("fold", lambda p: p.tangent[-1] > 0, lambda p: p.tangent[-1]))
         tests.append(Test(
             "branch", lambda p: p.sign, lambda p: p.sign * np.exp(p.log_size - base.log_size),
@@ -319,8 +319,11 @@ def _special(curve: Curve, base: Point, point: Point, length: float) -> tuple[li
             tests.append(Test("bound", partial(_is_beyond, beyond), beyond, ends=_BOUND))
     located = []
     for test in tests:
-        if test.side(base) != test.side(point):
+        # The branch may begin at a special point: its sides are not told apart there.
+        if test.kind != base.label and test.side(base) != test.side(point):
             found = _locate(curve, base, point, length, test)
+            if found is None and test.ends:  # the equations are singular there
+                found = 0.0, replace(base)
             if found is not None and test.accepts(found[1]):
                 located.append((*found, test))
     located.sort(key=lambda one: one[0])

@@ -15,6 +15,7 @@ from ergode.trajectories.continuation.equilibria import (
     Equilibria,
     Scales,
     hopf_vectors,
+    is_hopf,
     linear_at,
     lyapunov_coefficient,
     null_vectors,
@@ -241,6 +242,11 @@ def _null_vector(curve: Curve, u: np.ndarray) -> np.ndarray:
 
 def _cycles(task: Task, scales: Scales, period: float) -> Cycles:
     longest = _USUAL_LONGEST * period if task.longest is None else task.longest
+    if period >= longest:
+        raise PlanError(
+            f"longest_period is {longest:g}, and the period at the start is {period:g}; expected a "
+            "longer one"
+        )
     return Cycles(task.equations, task.parameters, task.first, task.bounds, scales, longest)
 
 
@@ -297,6 +303,8 @@ def _both_ways(curve: Any, point: Point) -> Start:
         one = replace(point, tangent=way * point.tangent, facts={})
         one = with_tangent(curve, one, one.tangent) or one
         curve.describe(one, None)
+        if isinstance(curve, Equilibria) and is_hopf(one.facts["spectrum"]):
+            one.label = "hopf"
         points.append(one)
     return Start(curve, points)
 
