@@ -41,6 +41,8 @@ def test_bogdanov_takens(special, names):
     assert names(other) == ["bogdanov-takens-1", "bound-1"]
     np.testing.assert_allclose(other["b1"], 0, atol=1e-12)
     assert other["b2"].values.min() == pytest.approx(-2)
+    with pytest.raises(ergode.PlanError, match="at= is 'bogdanov-takens-1'"):
+        branch(field, start=other, at="bogdanov-takens-1", kind="cycles", vary={"b1": (-2, 2)})
 
 
 def test_bautin(special):

@@ -72,9 +72,6 @@ class _Bifurcations(Curve):
         jacobian = (found[:, 1 : 1 + count] - found[:, 1 + count :]) / (2 * steps)
         return found[:, 0], jacobian
 
-    def resume(self, point: Point) -> None:
-        """Begin again at the first point of the branch."""
-
     def outline(self, u: np.ndarray) -> np.ndarray:
         n = self.equations.size
         sizes = self.sizes(u)

@@ -68,9 +68,6 @@ class Equilibria(Curve):
         count = self.equations.size
         return np.append(self.scales.values * count**0.5, self._width)
 
-    def resume(self, point: Point) -> None:
-        """Begin again at the first point of the branch."""
-
     def outline(self, u: np.ndarray) -> np.ndarray:
         return np.asarray(u / self.sizes(u))
 

@@ -84,6 +84,9 @@ class Curve(Protocol):
         """Why the branch ends at its last point, if it does."""
         return ""
 
+    def resume(self, point: Point) -> None:
+        """Begin again at the first point of the branch."""
+
     def outline(self, u: np.ndarray) -> np.ndarray:
         """A few numbers that describe a point, whatever its mesh."""
 
