@@ -123,8 +123,12 @@ def test_a_saddle_node_on_a_circle():
         field, times=[0, *np.linspace(40, 50, 400)], initial={"x": 1, "y": 0},
         parameters={"mu": 2}, rtol=1e-9, atol=1e-9, device="cpu",
     )  # fmt: skip
-    found = branch(field, start=run, kind="cycles", parameters={"mu": 2}, vary={"mu": (0.5, 3)})
+    found = branch(
+        field, start=run, kind="cycles", parameters={"mu": 2}, vary={"mu": (0.5, 3)},
+        longest_period=60, max_step=0.06,
+    )  # fmt: skip
     assert found.attrs["first_end"] == "The period exceeded longest_period."
+    assert float(found["period"][0]) == pytest.approx(60, rel=1e-9)
     exact = 2 * np.pi / np.sqrt(found["mu"] ** 2 - 1)
     np.testing.assert_allclose(found["period"], exact, rtol=1e-7)
     np.testing.assert_allclose(found["highest"], 1, rtol=1e-5)

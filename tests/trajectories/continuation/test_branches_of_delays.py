@@ -175,3 +175,19 @@ def test_a_cycle_of_two_variables_and_two_delays_is_that_of_a_simulation():
     assert float(one["period"]) == pytest.approx(period, rel=1e-8)
     assert bool(one["stable"])
     np.testing.assert_allclose(run["state"].values[1:].max(axis=0), one["highest"], rtol=2e-5)
+
+
+@pytest.mark.parametrize("exponent", [-30, 30])
+def test_delays_in_any_unit_of_time(exponent, special):
+    unit = 2.0**exponent
+    field = ergode.field_from_equations({"x": "b * x(t - tau) / (1 + x(t - tau)**10) - g * x"})
+    vary = {"tau": (unit, 12 * unit)}
+    parameters = {"b": 0.2 / unit, "g": 0.1 / unit, "tau": unit}
+    rest = branch(field, start={"x": 1}, parameters=parameters, vary=vary)
+    hopf = special(rest, "hopf-1")
+    assert float(hopf["tau"]) / unit == pytest.approx(np.arccos(-0.25) / 0.15**0.5, rel=1e-10)
+    assert np.isfinite(rest["eigenvalue"].values[:, :4]).all()
+    cycles = branch(field, start=rest, at="hopf-1", kind="cycles", vary=vary)
+    assert float(cycles["tau"][-1]) / unit == pytest.approx(12)
+    assert float(cycles["highest"][-1, 0]) == pytest.approx(1.2200025, abs=1e-6)
+    assert cycles["stable"].all()

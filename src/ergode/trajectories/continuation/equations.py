@@ -80,10 +80,10 @@ class Equations:
         return found
 
     def _differences(self, w: np.ndarray, p: np.ndarray, rough: bool) -> np.ndarray:
-        step, difference = (1e-5, _rough_difference) if rough else (_STEP, _difference)
+        step, difference = (1e-4, _rough_difference) if rough else (_STEP, _difference)
         found = np.empty((self.size, w.shape[0], w.shape[1]))
         for column in range(w.shape[0]):
-            scale = np.maximum(np.abs(w[column]), 1e-3 * (1.0 + np.abs(w).max(axis=0)))
+            scale = np.maximum(np.abs(w[column]), 1e-2 * _largest(w))
 
             def moved(offset: float, column: int = column, scale: Any = scale) -> np.ndarray:
                 other = w.copy()
@@ -158,7 +158,13 @@ def _rough_difference(moved: Callable[[float], np.ndarray]) -> np.ndarray:
 
 def _far(w: np.ndarray, along: np.ndarray) -> float:
     """Step along a direction for differences of the Jacobian."""
-    return 3e-2 * float(1.0 + np.abs(w).max()) / max(float(np.abs(along).max()), 1e-300)
+    return 3e-2 * float(_largest(w)) / max(float(np.abs(along).max()), 1e-300)
+
+
+def _largest(w: np.ndarray) -> np.ndarray:
+    """The largest value of each state; 1 if all are zero."""
+    found = np.abs(w).max(axis=0)
+    return np.where(found > 0, found, 1.0)
 
 
 def _along_parts(form: Callable[..., np.ndarray], directions: Sequence[np.ndarray]) -> np.ndarray:

@@ -86,6 +86,7 @@ class Curve(Protocol):
 
     def resume(self, point: Point) -> None:
         """Begin again at the first point of the branch."""
+        return
 
     def outline(self, u: np.ndarray) -> np.ndarray:
         """A few numbers that describe a point, whatever its mesh."""
@@ -362,6 +363,7 @@ def _locate(
     low, high = 0.0, length
     side = test.side(base)
     known = [(0.0, base), (length, point)]
+    size = max(abs(test.value(base)), abs(test.value(point)))
     best: tuple[float, float, Point] | None = None
     for attempt in range(50):
         (a, first), (b, second) = known[-2:]
@@ -386,7 +388,7 @@ def _locate(
         else:
             high = at
         near = abs(at - b) < 1e-10 * length or high - low < 1e-12 * length
-        if near or value < 1e-15:
+        if near or value < 1e-15 * size:
             break
     if best is None:
         return None

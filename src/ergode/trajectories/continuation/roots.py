@@ -62,7 +62,7 @@ class Linear:
         if longest <= 0:
             return _ordered(np.linalg.eigvals(self.total))
         count = max(_MOST, self.size)
-        return _ordered(self._corrected(self._approximate(longest)))[:count]
+        return _ordered(self._corrected(self._approximate(longest), 1.0 / longest))[:count]
 
     def _approximate(self, longest: float) -> np.ndarray:
         # Roots are at most the norm in size; a wave of a radian needs half a point.
@@ -80,10 +80,13 @@ class Linear:
         most = 4 * max(_MOST, size)
         return found[np.argsort(-found.real)][:most]
 
-    def _corrected(self, roots: np.ndarray) -> np.ndarray:
-        """Roots after Newton's method; those that it moves far, or merges, are left out."""
+    def _corrected(self, roots: np.ndarray, unit: float) -> np.ndarray:
+        """Roots after Newton's method; those that it moves far, or merges, are left out.
+
+        `unit` is a root of usual size.
+        """
         kept: list[complex] = []
-        scale = 1.0 + float(np.abs(self.jacobian).sum(axis=1).max())
+        scale = unit + float(np.abs(self.jacobian).sum(axis=1).max())
         for start in roots[roots.imag >= 0]:
             root = complex(start)
             for _ in range(20):
@@ -96,16 +99,16 @@ class Linear:
                     root = complex(np.nan)
                     break
                 root -= change
-                if abs(change) < 1e-13 * (1.0 + abs(root)):
+                if abs(change) < 1e-13 * (unit + abs(root)):
                     break
-            if np.isfinite(root) and abs(root - start) < 0.1 * (scale + abs(start)):
-                if abs(root.imag) < 1e-12 * scale and abs(start.imag) < 1e-3 * scale:
+            if np.isfinite(root) and abs(root - start) < 0.3 * (unit + abs(start)):
+                if abs(root.imag) < 1e-12 * (unit + abs(root)):
                     root = complex(root.real)
-                if start.imag == 0 or root.imag > 0 or abs(root.imag) == 0:
+                if root.imag >= 0:
                     kept.append(root)
         distinct: list[complex] = []
         for root in kept:
-            if not any(abs(root - other) < 1e-9 * (1 + abs(root)) for other in distinct):
+            if not any(abs(root - other) < 1e-9 * (unit + abs(root)) for other in distinct):
                 distinct += [root] if root.imag == 0 else [root, root.conjugate()]
         return np.array(distinct, complex) if distinct else roots
 
@@ -113,7 +116,8 @@ class Linear:
 def _ordered(roots: np.ndarray) -> np.ndarray:
     """Roots in descending real part; of a pair, the one with positive imaginary part first."""
     roots = np.asarray(roots, complex)
-    return roots[np.lexsort((-roots.imag, -np.round(roots.real, 12)))]
+    most = float(np.abs(roots).max(initial=0.0)) or 1.0
+    return roots[np.lexsort((-roots.imag, -np.round(roots.real / most, 12)))]
 
 
 @lru_cache(maxsize=32)

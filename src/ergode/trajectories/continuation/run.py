@@ -108,7 +108,7 @@ def _from_branch(task: Task, start: xarray.Dataset, k: int, kind: str, free: lis
     if before != "hopf" and label != "hopf":
         raise PlanError(_other(start, k, "cycles" if kind == "cycles" else "Hopf points", "hopf-1"))
     frequency = float(start["frequency"].values[k])
-    if not frequency > 0:
+    if label == "bogdanov-takens":  # where the frequency is zero
         raise PlanError(_other(start, k, "cycles" if kind == "cycles" else "Hopf points", "hopf-1"))
     if kind == "cycles":
         return starts.of_hopf(task, state, frequency, sizes)
