@@ -164,6 +164,10 @@ CASES = {
         "parameter": "c", "values": [2.5], "section": "x", "duration": 20, "record": 8,
         "rtol": 1e-5,
     },
+    trajectories.branch: lambda: {
+        "field": ergode.field_from_equations({"x": "mu + x**2"}), "start": {"x": -1.0},
+        "parameters": {"mu": -1.0}, "vary": {"mu": (-2, 1)},
+    },
     trajectories.fit: lambda: OF_DECAY | {
         "times": [0, 1, 2], "estimate": ["rate"], "data": {"x": [1.0, 0.5, 0.25]},
     },

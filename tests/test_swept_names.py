@@ -71,6 +71,13 @@ def of_field(analysis, output, parameters, **options):
     )
 
 
+def a_branch(output, parameters):
+    return ergode.trajectories.branch(
+        field_of(parameters), start={"x": 1.0}, parameters=parameters,
+        vary=dict.fromkeys(parameters, (0.1, 2.0)),
+    )  # fmt: skip
+
+
 def density(output, parameters):
     return ergode.density.propagate(
         field_of(parameters), ergode.Gaussian([1.0], [0.04]), times=TIMES, parameters=parameters,
@@ -98,6 +105,7 @@ CALLS = [
     ("trajectories", "states", initial_states),
     ("trajectories", "sections", partial(of_field, "poincare_section", section="x", duration=1)),
     ("trajectories", "basins", partial(of_field, "basins", duration=1, tolerance=0.1)),
+    ("trajectories", "branches", a_branch),
     ("trajectories", "exponents", partial(of_field, "lyapunov_spectrum", duration=1)),
     (
         "trajectories",

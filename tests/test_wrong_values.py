@@ -87,6 +87,9 @@ CALLS = {
     ergode.trajectories.poincare_section: OF_STATE | {"section": "x", "duration": 1.0},
     ergode.trajectories.bifurcation_diagram: OF_STATE
     | {"section": "x", "duration": 1.0, "parameter": "k", "values": [1.0], "parameters": None},
+    ergode.trajectories.branch: {
+        "field": FIELD, "parameters": {"k": 1.0}, "start": {"x": 1.0}, "vary": {"k": (0.5, 2.0)},
+    },
     ergode.trajectories.basins: OF_STATE | {"duration": 1.0, "tolerance": 0.1},
     ergode.trajectories.sensitivities: OF_STATE | {"times": [0.0, 1.0], "with_respect_to": ["k"]},
     ergode.trajectories.fit: OF_STATE

@@ -1,6 +1,7 @@
 """Figures of results, one file per engine. Matplotlib is imported when a figure is drawn."""
 
 from ergode.core.keywords import suggest_all
+from ergode.plots.branches import branches
 from ergode.plots.corner import density_marginals
 from ergode.plots.density import (
     comparison,
@@ -18,8 +19,9 @@ from ergode.plots.surfaces import density_surface
 from ergode.plots.trajectories import trajectories
 
 __all__ = [
-    "abundances", "amounts", "animate_field", "autocorrelation", "check_figure_path", "comparison",
-    "density", "density_marginals", "density_over_time", "density_strip", "density_surface",
+    "abundances", "amounts", "animate_field", "autocorrelation", "branches", "check_figure_path",
+    "comparison", "density", "density_marginals", "density_over_time", "density_strip",
+    "density_surface",
     "epidemic_curves", "field", "flux_graph", "ignition_map", "nuclide_chart", "phase_plane",
     "realizations", "save_epidemic_curves", "scenario_differences", "trajectories",
 ]  # fmt: skip

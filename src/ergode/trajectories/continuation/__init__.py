@@ -1,0 +1,1 @@
+"""Continuation: branches of equilibria and cycles, and curves of their bifurcations."""

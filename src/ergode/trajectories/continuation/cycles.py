@@ -1,0 +1,296 @@
+"""Curves of cycles in one parameter: x' = T f(x, p) on the unit interval, x(0) = x(1).
+
+The solution is a piecewise polynomial that obeys the equation at the Gauss points of every interval
+of an adaptive mesh. An integral condition fixes the phase: the solution is, of all its shifts, the
+nearest to the previous one (E. J. Doedel, H. B. Keller, J.-P. Kernevez, Int. J. Bifurcation Chaos
+1, 745 (1991)). Delayed values are those of the same polynomials, periodically continued
+(K. Engelborghs, T. Luzyanina, K. J. in 't Hout, D. Roose, SIAM J. Sci. Comput. 22, 1593 (2001)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ergode.trajectories.continuation.equations import Equations
+from ergode.trajectories.continuation.equilibria import Scales, hopf_near
+from ergode.trajectories.continuation.follow import SHRUNK, Curve, Point, Test
+from ergode.trajectories.continuation.mesh import DEGREE, SLOPES, VALUES, WEIGHTS, Mesh
+from ergode.trajectories.continuation.multipliers import of_blocks, of_history
+
+_OUTSIDE = 1.0 + 1e-7  # modulus of an unstable multiplier
+_STILL = 1e-8  # change of a parameter, relative to its range, beside a homoclinic orbit
+_STILL_SHAPE = 1e-3  # and of minima and maxima, relative to the sizes of variables
+HOMOCLINIC = "The period grows without bound at this parameter, as near a homoclinic orbit."
+LONG = "The period exceeded longest_period."
+
+
+class Cycles(Curve):
+    """Unknowns are the values at the nodes, the period, and one parameter."""
+
+    parameter_count = 1
+
+    def __init__(
+        self, equations: Equations, parameters: np.ndarray, free: int, bounds: np.ndarray,
+        scales: Scales, longest: float,
+    ) -> None:  # fmt: skip
+        self.equations, self.parameters, self.free = equations, parameters, free
+        self.bounds, self.scales, self._longest = bounds, scales, longest
+        self._width = float(bounds[0, 1] - bounds[0, 0])
+        # Which of the delayed values has the free parameter as its delay.
+        self._moved = np.flatnonzero(equations.delays == free)
+
+    def begin(self, point: Point, reference: np.ndarray) -> None:
+        """Take the mesh of a point, its period as unit, and a reference for the phase."""
+        self._mesh: Mesh = point.mesh
+        size = self.equations.size
+        self._period = float(point.u[-2])
+        n, nodes = size, self._mesh.of_interval
+        across = (nodes[:, None, None, :, None] * n + np.arange(n)) + np.zeros(
+            (1, DEGREE, n, 1, 1), np.int64
+        )
+        row = np.arange(self._mesh.count * DEGREE * n).reshape(-1, DEGREE, n, 1, 1)
+        self._columns = across
+        self._rows = np.broadcast_to(row, across.shape)
+        slopes = self._mesh.slopes_at_gauss(reference) / self.scales.values**2
+        weighted = slopes * (self._mesh.steps[:, None, None] * WEIGHTS[:, None])
+        local = np.einsum("jgn,gi->jin", weighted, VALUES)
+        self._phase = np.zeros_like(reference)
+        np.add.at(self._phase, nodes, local)
+        length = np.abs(self._phase * self.scales.values).sum()
+        self._phase /= length if length > 0 else 1.0
+
+    def resume(self, point: Point) -> None:
+        """Begin again at the first point of the branch."""
+        if point.switched:
+            self.begin(point, self.profile(point.tangent if self._is_flat(point) else point.u))
+        else:
+            self.begin(point, self.profile(point.u))
+
+    def _is_flat(self, point: Point) -> bool:
+        values = self.profile(point.u)
+        return bool(np.ptp(values, axis=0).max() <= 1e-9 * self.scales.values.max())
+
+    def profile(self, u: np.ndarray) -> np.ndarray:
+        """Values at the nodes, shape [node, variable]."""
+        return u[:-2].reshape(-1, self.equations.size)
+
+    def all_parameters(self, u: np.ndarray) -> np.ndarray:
+        """All parameters at a point."""
+        p = self.parameters.copy()
+        p[self.free] = u[-1]
+        return p
+
+    def sizes(self, u: np.ndarray) -> np.ndarray:
+        weights = self._mesh.node_weights[:, None]
+        count = self.equations.size
+        nodes = self.scales.values * (count / weights) ** 0.5
+        return np.concatenate([nodes.ravel(), [self._period, self._width]])
+
+    def outline(self, u: np.ndarray) -> np.ndarray:
+        values = self.profile(u)
+        ends = np.concatenate([values.min(axis=0), values.max(axis=0)])
+        return np.concatenate(
+            [ends / np.tile(self.scales.values, 2), [np.log(abs(u[-2])), u[-1] / self._width]]
+        )
+
+    def adapt(self, point: Point) -> Point:
+        values = self.profile(point.u)
+        self.scales.grow(np.abs(values).max(axis=0))
+        # A cycle that begins at a Hopf point has no shape of its own yet.
+        is_flat = point.switched and self._is_flat(point)
+        shape = self.profile(point.tangent) if is_flat else values
+        mesh = point.mesh.adapted(shape)
+        if mesh is not point.mesh:
+            old = point.mesh
+            moved = [
+                np.append(old.interpolated(self.profile(one), mesh.nodes).ravel(), one[-2:])
+                for one in (point.u, point.tangent)
+            ]
+            point = replace(point, u=moved[0], tangent=moved[1], mesh=mesh, facts={})
+            shape = self.profile(point.tangent if is_flat else point.u)
+        else:
+            point = replace(point)
+        self.begin(point, shape)
+        return point
+
+    def system(self, u: np.ndarray) -> tuple[np.ndarray, Any]:
+        residual, blocks, delayed, column_period, column_free = self._linearised(u, rough=True)
+        n = self.equations.size
+        count = u.size
+        rows = [self._rows.ravel(), *(one[0] for one in delayed)]
+        columns = [self._columns.ravel(), *(one[1] % ((count - 2 - n) or 1) for one in delayed)]
+        entries = [blocks.ravel(), *(one[2] for one in delayed)]
+        equations = np.arange(column_period.size)
+        rows += [equations, equations]
+        columns += [np.full(equations.size, count - 2), np.full(equations.size, count - 1)]
+        entries += [column_period, column_free]
+        ends = np.arange(n)
+        rows += [count - 2 - n + ends, count - 2 - n + ends, np.full(count - 2, count - 2)]
+        columns += [ends, count - 2 - n + ends, np.arange(count - 2)]
+        entries += [np.ones(n), -np.ones(n), self._phase.ravel()]
+        values = self.profile(u)
+        residual = np.concatenate(
+            [residual, values[0] - values[-1], [float((self._phase * values).sum())]]
+        )
+        matrix = scipy.sparse.csr_matrix(
+            (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))),
+            shape=(count - 1, count),
+        )
+        return residual, matrix
+
+    def _linearised(
+        self, u: np.ndarray, *, rough: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, list[Any], Any, Any]:
+        """Residual at Gauss points, and its derivatives by nodes, period and parameter.
+
+        Derivatives by nodes are blocks of the interval itself, [interval, 4, n, 5, n], and lists
+        (rows, columns, entries) of delayed values, whose columns are below zero where they are of
+        earlier periods.
+        """
+        equations, mesh = self.equations, self._mesh
+        n, values, period = equations.size, self.profile(u), float(u[-2])
+        p = self.all_parameters(u)
+        local = values[mesh.of_interval]
+        here = np.einsum("gi,jin->jgn", VALUES, local).reshape(-1, n)
+        late, late_slopes, places = [], [], []
+        for d, variable in enumerate(equations.delayed):
+            tau = p[equations.delays[d]]
+            theta = mesh.gauss.ravel() - tau / period
+            whole = np.floor(theta)
+            nodes, weights, slopes = mesh.at(theta - whole)
+            late.append((values[nodes, variable] * weights).sum(axis=1))
+            late_slopes.append((values[nodes, variable] * slopes).sum(axis=1))
+            shifted = nodes + whole.astype(np.int64)[:, None] * (values.shape[0] - 1)
+            places.append((shifted * n + variable, weights))
+        w = np.vstack([here.T, *late])
+        f = equations.slopes(w, p)
+        jacobian = equations.jacobian(w, p, rough=rough)
+        by_free = -period * equations.by_parameter(w, p, self.free)
+        by_period = -f
+        delayed = []
+        row = np.arange(f.shape[1] * n).reshape(-1, n)
+        for d in range(equations.delay_count):
+            coupling = jacobian[:, n + d]
+            tau = p[equations.delays[d]]
+            by_period = by_period - coupling * late_slopes[d] * (tau / period)
+            if d in self._moved:
+                by_free = by_free + coupling * late_slopes[d]
+            columns, weights = places[d]
+            entries = -period * coupling.T[:, :, None] * weights[:, None, :]
+            shape = entries.shape
+            kept = entries.ravel() != 0
+            delayed.append((
+                np.broadcast_to(row[:, :, None], shape).ravel()[kept],
+                np.broadcast_to(columns[:, None, :], shape).ravel()[kept],
+                entries.ravel()[kept],
+            ))  # fmt: skip
+        slopes = np.einsum("gi,jin->jgn", SLOPES, local) / mesh.steps[:, None, None]
+        residual = slopes.ravel() - period * f.T.ravel()
+        own = jacobian[:, :n].transpose(2, 0, 1).reshape(mesh.count, DEGREE, n, n)
+        blocks = -period * VALUES[:, None, :, None] * own[:, :, :, None, :]
+        diagonal = SLOPES[:, :, None] / mesh.steps[:, None, None, None]
+        index = np.arange(n)
+        blocks[:, :, index, :, index] += diagonal[None, :, :, :, 0]
+        return residual, blocks, delayed, by_period.T.ravel(), by_free.T.ravel()
+
+    def multipliers(self, u: np.ndarray) -> np.ndarray:
+        """Floquet multipliers, the largest first; one of them is 1."""
+        n = self.equations.size
+        _, blocks, delayed, _, _ = self._linearised(u)
+        if not self.equations.delay_count:
+            return of_blocks(blocks.reshape(self._mesh.count, DEGREE * n, -1), n)
+        rows = [self._rows.ravel(), *(one[0] for one in delayed)]
+        columns = [self._columns.ravel(), *(one[1] for one in delayed)]
+        entries = [blocks.ravel(), *(one[2] for one in delayed)]
+        return of_history(
+            np.concatenate(rows), np.concatenate(columns), np.concatenate(entries),
+            self.profile(u).shape[0], n,
+        )  # fmt: skip
+
+    def describe(self, point: Point, base: Point | None) -> None:
+        multipliers = self.multipliers(point.u)
+        others = np.delete(multipliers, np.abs(multipliers - 1).argmin())
+        point.facts["spectrum"] = multipliers
+        point.facts["others"] = others
+        point.facts["unstable"] = int(np.count_nonzero(np.abs(others) > _OUTSIDE))
+        if base is not None and not _is_accurate(point):
+            point.facts["unstable"] = base.facts["unstable"]
+
+    def _at_hopf(self, point: Point) -> Point:
+        """The Hopf point at which cycles have shrunk, by the eigenvalues of its equilibrium."""
+        mean = self._mesh.node_weights @ self.profile(point.u)
+        frequency = 2 * np.pi / float(point.u[-2])
+        found = hopf_near(
+            self.equations, self.all_parameters(point.u), self.free, mean, frequency, self._width
+        )
+        if found is None:
+            return point
+        state, frequency, free = found
+        flat = np.tile(state, self._mesh.nodes.size)
+        return replace(point, u=np.concatenate([flat, [2 * np.pi / frequency, free]]))
+
+    def ended(self, points: Sequence[Point]) -> str:
+        last = points[-1].u
+        size = 2 * self.equations.size
+        for k, one in enumerate(reversed(points)):
+            if abs(one.u[-1] - last[-1]) > _STILL * self._width:
+                return ""
+            if k > 2 and one.u[-2] < last[-2] / 1.25:
+                # In a canard explosion the parameter hardly changes either, but the cycles grow.
+                change = np.abs(self.outline(one.u) - self.outline(last))[:size].max()
+                return HOMOCLINIC if change < _STILL_SHAPE else ""
+        return ""
+
+    def tests(self, base: Point) -> Sequence[Test]:
+        before = base.facts["unstable"]
+        shape = self.profile(base.u)
+        weights = self._mesh.node_weights[:, None] / self.scales.values**2
+        shape = shape - (self._mesh.node_weights @ shape)
+        square = float((weights * shape * shape).sum())
+
+        def likeness(point: Point) -> float:
+            return float((weights * shape * self.profile(point.u)).sum()) / square
+
+        return [
+            Test("doubling", _doubled, lambda p: _nearest_to_minus_one(p) + 1.0, _is_accurate),
+            Test(
+                "torus", lambda p: abs(p.facts["unstable"] - before) >= 2,
+                lambda p: abs(_nearest_to_circle(p)) - 1.0,
+                lambda p: _is_accurate(p) and abs(abs(_nearest_to_circle(p)) - 1.0) < 1e-5,
+            ),
+            Test("hopf", lambda p: likeness(p) > 0, likeness, ends=SHRUNK, polished=self._at_hopf),
+            Test(
+                "long-period", lambda p: p.u[-2] > self._longest,
+                lambda p: float(p.u[-2] / self._longest - 1), ends=LONG,
+            ),
+        ]  # fmt: skip
+
+
+def _is_accurate(point: Point) -> bool:
+    """Whether the multiplier that is 1 is near 1; a multiplier of 1e10 hides the others."""
+    return bool(np.abs(point.facts["spectrum"] - 1).min() < 1e-3)
+
+
+def _doubled(point: Point) -> int:
+    return _real(point)[_real(point) < -1].size % 2
+
+
+def _real(point: Point) -> np.ndarray:
+    others = point.facts["others"]
+    return np.asarray(others[np.abs(others.imag) <= 1e-12 * np.abs(others)].real)
+
+
+def _nearest_to_minus_one(point: Point) -> float:
+    real = _real(point)
+    return float(real[np.abs(real + 1).argmin()]) if real.size else float("nan")
+
+
+def _nearest_to_circle(point: Point) -> complex:
+    others = point.facts["others"]
+    pairs = others[others.imag > 1e-12 * np.abs(others)]
+    return complex(pairs[np.abs(np.abs(pairs) - 1).argmin()]) if pairs.size else complex("nan")

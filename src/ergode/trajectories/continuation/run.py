@@ -1,0 +1,207 @@
+"""A branch from its start to its Dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core import results
+from ergode.core.errors import FailureWarning, PlanError
+from ergode.core.launch import warn
+from ergode.core.stopwatch import Stopwatch
+from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.continuation import starts
+from ergode.trajectories.continuation.equations import Equations
+from ergode.trajectories.continuation.equilibria import lyapunov_coefficient, nearest_pair
+from ergode.trajectories.continuation.follow import CLOSED, FAILED, Limits, Point, follow
+from ergode.trajectories.continuation.starts import Start, Task
+
+if TYPE_CHECKING:
+    import xarray
+
+_POINT = "point"
+
+
+@dataclass(frozen=True)
+class Call:
+    """The checked arguments of `branch`."""
+
+    field: VectorField
+    kind: str
+    free: list[str]  # the varied parameters
+    bounds: np.ndarray  # [parameter, 2]
+    parameters: np.ndarray
+    state: np.ndarray  # a guess
+    trajectory: xarray.Dataset | None  # a simulation that ends on a cycle
+    earlier: xarray.Dataset | None  # the branch on which this one begins
+    place: int  # and its point
+    longest_period: float | None
+
+
+def run(call: Call, max_points: int, max_step: float, stopwatch: Stopwatch) -> xarray.Dataset:
+    """Follow the branch in all its directions."""
+    field = call.field
+    equations = Equations(field)
+    free = [field.parameters.index(one) for one in call.free]
+    task = Task(equations, call.parameters, free, call.bounds, call.longest_period)
+    with np.errstate(all="ignore"):  # numbers that are not finite end a step, and are told
+        if call.earlier is not None:
+            begun = _from_branch(task, call.earlier, call.place, call.kind, call.free)
+        else:
+            begun = _from_state(task, call.trajectory, call.state, call.kind)
+        points, reasons = _followed(begun, Limits(max_points, max_step))
+    attrs = results.provenance(
+        stopwatch, engine="trajectories", kind=call.kind, varied=call.free,
+        model_digest=field.digest, first_end=reasons[0], last_end=reasons[1],
+        derivatives=equations.kind,
+    )  # fmt: skip
+    return _dataset(begun.curve, points, call.kind, call.free, attrs)
+
+
+def _from_state(
+    task: Task, trajectory: xarray.Dataset | None, state: np.ndarray, kind: str
+) -> Start:
+    if kind == "equilibria":
+        return starts.of_equilibrium(task, state, np.zeros(state.size))
+    if kind == "cycles":
+        if trajectory is None:
+            raise PlanError(
+                "cycles start at a Hopf point of a branch, with at=, or from a trajectory of "
+                "integrate; a state is not enough"
+            )
+        times = np.asarray(trajectory["time"].values, float)
+        found = starts.simulated_cycle(times, trajectory["state"].values)
+        return starts.of_cycle(task, *found, is_exact=False)
+    raise PlanError(f"{kind} start at a point of a branch; give the branch as start, and at=")
+
+
+def _from_branch(task: Task, start: xarray.Dataset, k: int, kind: str, free: list[str]) -> Start:
+    label = str(start["special"].values[k]).rsplit("-", 1)[0]
+    before = start.attrs["kind"]
+    is_same = list(np.atleast_1d(start.attrs["varied"])) == free
+    if before == "cycles":
+        if kind != "cycles":
+            raise PlanError(f"the start is a branch of cycles; {kind} start at equilibria")
+        found = starts.nodes_of(start, k)
+        known = starts.tangent_between(start, k, free[0], found[0]) if is_same else None
+        if label == "hopf" and np.ptp(found[1], axis=0).max() == 0:
+            sizes = np.abs(start["highest"].values).max(axis=0)
+            return starts.of_hopf(task, found[1][0], 2 * np.pi / found[2], sizes)
+        if label == "doubling" or (label == "branch" and is_same):
+            return starts.of_cycle_switch(task, *found, known, is_doubled=label == "doubling")
+        return starts.of_cycle(task, *found, known)
+    state = np.array(start["state"].values[k])
+    sizes = np.abs(start["state"].values).max(axis=0)
+    if kind == "equilibria":
+        if label == "branch" and is_same:
+            direction = starts.tangent_between(start, k, free[0], None)
+            return starts.of_branch_point(task, state, direction, sizes)
+        return starts.of_equilibrium(task, state, sizes)
+    if kind == "folds":
+        if before != "folds" and label not in ("fold", "bogdanov-takens"):
+            raise PlanError(_other(start, k, "folds", "fold-1"))
+        return starts.of_fold(task, state, sizes)
+    if kind == "hopf" and label == "bogdanov-takens":
+        return starts.of_hopf_in_two(task, state, 0.0, sizes)
+    if before != "hopf" and label != "hopf":
+        raise PlanError(_other(start, k, "cycles" if kind == "cycles" else "Hopf points", "hopf-1"))
+    frequency = float(start["frequency"].values[k])
+    if label == "bogdanov-takens":  # where the frequency is zero
+        raise PlanError(_other(start, k, "cycles" if kind == "cycles" else "Hopf points", "hopf-1"))
+    if kind == "cycles":
+        return starts.of_hopf(task, state, frequency, sizes)
+    return starts.of_hopf_in_two(task, state, frequency, sizes)
+
+
+def _other(start: xarray.Dataset, k: int, what: str, such: str) -> str:
+    name = str(start["special"].values[k])
+    return (
+        f"{what} start at a point such as '{such}', and at= is "
+        f"{repr(name) if name else f'point {k}, which is not special'}"
+    )
+
+
+def _followed(begun: Start, limits: Limits) -> tuple[list[Point], list[str]]:
+    """Points in order along the branch, and why its two ends are there."""
+    sides: list[list[Point]] = []
+    reasons: list[str] = []
+    for one in begun.points:
+        begun.curve.resume(one)
+        points, why = follow(begun.curve, one, limits)
+        sides.append(points)
+        reasons.append(why)
+        if why == FAILED:
+            warn(f"a branch ended after {len(points)} points: {why}", FailureWarning)
+        if why == CLOSED:
+            break
+    first = begun.points[0]
+    if first.switched and sides[0]:
+        first.facts["unstable"] = sides[0][0].facts["unstable"]
+    if len(begun.points) > 1 and begun.points[1].label and not first.label:
+        first.label = begun.points[1].label
+    back = [replace(one, arclength=-one.arclength) for one in sides[1]] if len(sides) > 1 else []
+    begins = reasons[1] if len(reasons) > 1 else "The branch begins here."
+    return [*back[::-1], first, *sides[0]], [begins, reasons[0]]
+
+
+def _dataset(
+    curve: Any, points: list[Point], kind: str, free: list[str], attrs: dict[str, Any]
+) -> xarray.Dataset:
+    field = curve.equations.field
+    size, count = len(field.variables), len(points)
+    numbers: dict[str, int] = {}
+    special = []
+    for point in points:
+        if point.label:
+            numbers[point.label] = numbers.get(point.label, 0) + 1
+        special.append(f"{point.label}-{numbers[point.label]}" if point.label else "")
+    unstable = np.array([point.facts["unstable"] for point in points], np.int64)
+    values: dict[str, Any] = {"stable": unstable == 0, "unstable_count": unstable}
+    spectra = [point.facts["spectrum"] for point in points]
+    rows = np.full((count, max(map(len, spectra)), 2), np.nan)
+    for row, one in zip(rows, spectra, strict=True):
+        row[: len(one), 0], row[: len(one), 1] = one.real, one.imag
+    if kind == "cycles":
+        values["multiplier"] = rows
+        values["period"] = np.array([point.u[-2] for point in points])
+        profiles = [curve.profile(point.u) for point in points]
+        most = max(len(one) for one in profiles)
+        values["cycle"] = np.full((count, most, size), np.nan)
+        values["cycle_time"] = np.full((count, most), np.nan)
+        for k, (point, one) in enumerate(zip(points, profiles, strict=True)):
+            values["cycle"][k, : len(one)] = one
+            values["cycle_time"][k, : len(one)] = point.mesh.nodes * point.u[-2]
+        ends = [point.mesh.extremes(one) for point, one in zip(points, profiles, strict=True)]
+        values["lowest"], values["highest"] = np.swapaxes(np.array(ends), 0, 1)
+    else:
+        values["eigenvalue"] = rows
+        values["state"] = np.array([point.u[:size] for point in points])
+        if kind != "folds":
+            frequency = np.full(count, np.nan)
+            coefficient = np.full(count, np.nan)
+            for k, point in enumerate(points):
+                if kind == "hopf":
+                    frequency[k] = max(point.facts["square"], 0.0) ** 0.5
+                    coefficient[k] = point.facts["coefficient"]
+                elif point.label == "hopf":
+                    frequency[k] = nearest_pair(point.facts["spectrum"]).imag
+                    w, p = curve.split(point.u)
+                    coefficient[k] = lyapunov_coefficient(curve.equations, w, p, frequency[k])
+            values |= {"frequency": frequency, "lyapunov_coefficient": coefficient}
+    coords: dict[str, Any] = {
+        name: (_POINT, np.array([point.u[k - len(free)] for point in points]))
+        if (k := free.index(name) if name in free else -1) >= 0
+        else float(value)
+        for name, value in zip(field.parameters, curve.parameters, strict=True)
+    }
+    coords |= {
+        "special": (_POINT, np.array(special, np.str_)),
+        "arclength": (_POINT, np.array([point.arclength for point in points])),
+        "variable": list(field.variables),
+        "part": ["real", "imaginary"],
+    }
+    return results.dataset(
+        "trajectories", "branches", values, coords=coords, attrs=attrs, swept=(_POINT,)
+    )

@@ -1,0 +1,398 @@
+"""Where branches begin: a guess, a simulated cycle, or a point of an earlier branch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core.errors import PlanError
+from ergode.trajectories.continuation.bifurcations import Folds, Hopfs
+from ergode.trajectories.continuation.cycles import Cycles
+from ergode.trajectories.continuation.equations import Equations
+from ergode.trajectories.continuation.equilibria import (
+    Equilibria,
+    Scales,
+    hopf_vectors,
+    is_hopf,
+    linear_at,
+    lyapunov_coefficient,
+    null_vectors,
+)
+from ergode.trajectories.continuation.follow import (
+    Curve,
+    Factors,
+    Point,
+    newton,
+    other_direction,
+    with_tangent,
+)
+from ergode.trajectories.continuation.mesh import DEGREE, Mesh
+
+if TYPE_CHECKING:
+    import xarray
+
+_CORRECTIONS = 40  # Newton iterations for a first point
+_BESIDE = 1e-2  # how far a first point may be from the given parameter, relative to its range
+_RETURN = 0.1  # largest distance of a return of a simulated cycle, relative to its range
+_FEW = "the start has {} times; expected a trajectory with 20 or more times in its last period"
+_USUAL_LONGEST = 50  # longest period, in first periods
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to follow: equations, parameters, and the free ones with their bounds."""
+
+    equations: Equations
+    parameters: np.ndarray
+    free: list[int]
+    bounds: np.ndarray
+    longest: float | None
+
+    @property
+    def first(self) -> int:
+        """The free parameter of a branch with one."""
+        return self.free[0]
+
+
+@dataclass
+class Start:
+    """A curve, its first point, and the directions in which to follow it."""
+
+    curve: Any
+    points: list[Point]  # the first point, with one tangent for each direction
+
+
+def of_equilibrium(task: Task, guess: np.ndarray, known: np.ndarray) -> Start:
+    """Start at the equilibrium near a guess; `known` are sizes that variables have elsewhere."""
+    equations, width = task.equations, float(task.bounds[0, 1] - task.bounds[0, 0])
+    sizes = np.maximum(np.abs(guess), known)
+    curve = Equilibria(equations, task.parameters, task.first, task.bounds, Scales(sizes))
+    u = np.append(guess, task.parameters[task.first])
+    u = _solved(curve, u, "equilibrium")
+    # A variable that is zero at the start has the size to which the parameter moves it.
+    values = np.maximum(np.abs(u[:-1]), known)
+    tangent = _first_tangent(curve, u)
+    if tangent[-1] > 1e-3 * curve.sizes(u)[-1]:
+        change = np.abs(tangent[:-1] / tangent[-1]) * width
+        values = np.where(values < 1e-3 * change, 0.1 * change, values)
+    curve.scales = Scales(values)
+    return _both_ways(curve, Point(u, _first_tangent(curve, u)))
+
+
+def of_branch_point(
+    task: Task, state: np.ndarray, direction: np.ndarray | None, known: np.ndarray
+) -> Start:
+    """Start on the other branch of equilibria through a branch point."""
+    sizes = np.maximum(np.maximum(np.abs(state), known), _reach(task, state))
+    curve = Equilibria(task.equations, task.parameters, task.first, task.bounds, Scales(sizes))
+    u = np.append(state, task.parameters[task.first])
+    return _switched(curve, Point(u, np.zeros(u.size)), direction)
+
+
+def _reach(task: Task, state: np.ndarray) -> np.ndarray:
+    """How far a branch goes from a branch point over the parameter's range, by its normal form."""
+    equations, p = task.equations, task.parameters
+    width = float(task.bounds[0, 1] - task.bounds[0, 0])
+    w = np.concatenate([state, state[equations.delayed]])
+    linear = linear_at(equations, w, p)
+    v, left = null_vectors(linear.total)
+
+    def extended(one: np.ndarray) -> np.ndarray:
+        return np.concatenate([one, one[equations.delayed]])
+
+    along = extended(v)
+    other = p.copy()
+    other[task.first] += 1e-6 * width
+    linear_part = left @ (linear_at(equations, w, other).total - linear.total) @ v / 1e-6
+    square = equations.second(w, p, along, along)
+    bent = np.linalg.lstsq(linear.total, -square, rcond=1e-8)[0]
+    cubic = equations.third(w, p, along, along, along)
+    cubic = cubic + 3 * equations.second(w, p, along, extended(bent))
+    with np.errstate(all="ignore"):
+        reaches = np.array([
+            2 * abs(linear_part) / abs(left @ square),
+            (6 * abs(linear_part) / abs(left @ cubic)) ** 0.5,
+        ])  # fmt: skip
+    usable = reaches[np.isfinite(reaches) & (reaches > 0)]
+    return np.asarray(np.abs(v) * (usable.min() if usable.size else 0.0))
+
+
+def of_hopf(task: Task, state: np.ndarray, frequency: float, known: np.ndarray) -> Start:
+    """Start with the cycles of a Hopf point; `known` are sizes that variables have elsewhere."""
+    equations, p = task.equations, task.parameters
+    w = np.concatenate([state, state[equations.delayed]])
+    q = hopf_vectors(linear_at(equations, w, p), frequency)[0]
+    values = np.abs(state)
+    size = _amplitude(task, w, frequency) * np.abs(q)
+    values = np.where(values > 1e-9 * np.maximum(known, values.max(initial=0.0)), values, size)
+    mesh = Mesh.uniform()
+    u = np.concatenate([np.tile(state, mesh.nodes.size), [2 * np.pi / frequency, p[task.first]]])
+    wave = (np.exp(2j * np.pi * mesh.nodes)[:, None] * q).real
+    curve = _cycles(task, Scales(values), float(u[-2]))
+    point = Point(u, np.concatenate([wave.ravel(), [0.0, 0.0]]), mesh, label="hopf", switched=True)
+    curve.begin(point, wave)
+    point.tangent /= np.linalg.norm(point.tangent / curve.sizes(u))
+    curve.describe(point, None)
+    return Start(curve, [point])
+
+
+def _amplitude(task: Task, w: np.ndarray, frequency: float) -> float:
+    """Size of the cycles at the far end of the parameter's range, by the normal form."""
+    equations, p, free = task.equations, task.parameters, task.first
+    width = float(task.bounds[0, 1] - task.bounds[0, 0])
+    coefficients = [abs(lyapunov_coefficient(equations, w, p, frequency))]
+    # It may vanish at the point itself, as it does for van der Pol's equation.
+    for way in (-0.05, 0.05):
+        beside = p.copy()
+        beside[free] += way * width
+        coefficients.append(abs(lyapunov_coefficient(equations, w, beside, frequency)))
+    coefficient = np.nanmax(coefficients)
+    linear = linear_at(equations, w, p)
+    q, adjoint = hopf_vectors(linear, frequency)
+    other = p.copy()
+    step = 1e-6 * width
+    other[free] += step
+    change = linear_at(equations, w, other).characteristic(1j * frequency)
+    slope = (adjoint @ (linear.characteristic(1j * frequency) - change) @ q).real / step
+    found = np.sqrt(abs(slope) * width / (frequency * coefficient + 1e-300))
+    return float(found) if np.isfinite(found) and 0 < found < 1e150 else 1.0
+
+
+def of_cycle(
+    task: Task, mesh: Mesh, values: np.ndarray, period: float, known: Any = None,
+    *, is_exact: bool = True,
+) -> Start:  # fmt: skip
+    """Start at a cycle, given by its values at the nodes of a mesh."""
+    curve = _cycles(task, Scales(np.abs(values).max(axis=0)), period)
+    u = np.concatenate([values.ravel(), [period, task.parameters[task.first]]])
+    point = Point(u, np.zeros(u.size), mesh)
+    curve.begin(point, values)
+    for _ in range(1 if is_exact else 3):
+        point.u = _solved(curve, point.u, "cycle")
+        if np.ptp(curve.profile(point.u), axis=0).max() < 1e-6 * curve.scales.values.max():
+            raise PlanError(
+                "the start of the cycle leads to an equilibrium; give a trajectory that is closer "
+                "to the cycle, or a Hopf point"
+            )
+        point = curve.adapt(point)
+    point.u = _solved(curve, point.u, "cycle")
+    point.tangent = _first_tangent(curve, point.u, known)
+    return _both_ways(curve, point)
+
+
+def of_cycle_switch(
+    task: Task, mesh: Mesh, values: np.ndarray, period: float, known: np.ndarray | None,
+    *, is_doubled: bool,
+) -> Start:  # fmt: skip
+    """Start on the other branch of cycles through a branch point or a period doubling."""
+    free = task.parameters[task.first]
+    if is_doubled:
+        mesh = Mesh(np.concatenate([mesh.ends / 2, 0.5 + mesh.ends[1:] / 2]))
+        values, period = np.concatenate([values, values[1:]]), 2 * period
+        if known is not None:
+            shape = known[:-2].reshape(-1, values.shape[1])
+            known = np.concatenate(
+                [np.concatenate([shape, shape[1:]]).ravel(), [2 * known[-2], known[-1]]]
+            )
+    curve = _cycles(task, Scales(np.abs(values).max(axis=0)), period)
+    u = np.concatenate([values.ravel(), [period, free]])
+    point = Point(u, np.zeros(u.size), mesh)
+    curve.begin(point, values)
+    found = _switched(curve, point, known)
+    if is_doubled:  # the other direction is the same cycle, shifted by half its period
+        found.points = [replace(found.points[0], label="")]
+    return found
+
+
+def of_fold(task: Task, state: np.ndarray, known: np.ndarray) -> Start:
+    """Start at a fold, to follow it in two parameters."""
+    scales = Scales(np.maximum(np.abs(state), known))
+    curve = Folds(task.equations, task.parameters, task.free, task.bounds, scales)
+    return _in_two(curve, curve.start(state), "fold")
+
+
+def of_hopf_in_two(task: Task, state: np.ndarray, frequency: float, known: np.ndarray) -> Start:
+    """Start at a Hopf or Bogdanov-Takens point, to follow Hopf points in two parameters."""
+    scales = Scales(np.maximum(np.abs(state), known))
+    curve = Hopfs(task.equations, task.parameters, task.free, task.bounds, scales)
+    found = _in_two(curve, curve.start(state, frequency), "Hopf point")
+    if frequency == 0:  # they begin at a Bogdanov-Takens point
+        found.points = [one for one in found.points if one.tangent[-3] > 0]
+        found.points[0].label = "bogdanov-takens"
+    return found
+
+
+def _in_two(curve: Any, u: np.ndarray, what: str) -> Start:
+    sizes = curve.sizes(u)
+    tangent = _null_vector(curve, u)
+    row = tangent / sizes**2
+    solved = newton(curve, u, row, row @ u, _CORRECTIONS)
+    if solved is None:
+        raise PlanError(f"the start is no {what} at these parameters")
+    return _both_ways(curve, Point(solved[0], _null_vector(curve, solved[0])))
+
+
+def _null_vector(curve: Curve, u: np.ndarray) -> np.ndarray:
+    sizes = curve.sizes(u)
+    found = np.linalg.svd(curve.system(u)[1] * sizes)[2][-1] * sizes
+    return np.asarray(found / np.linalg.norm(found / sizes))
+
+
+def _cycles(task: Task, scales: Scales, period: float) -> Cycles:
+    longest = _USUAL_LONGEST * period if task.longest is None else task.longest
+    if period >= longest:
+        raise PlanError(
+            f"longest_period is {longest:g}, and the period at the start is {period:g}; expected a "
+            "longer one"
+        )
+    return Cycles(task.equations, task.parameters, task.first, task.bounds, scales, longest)
+
+
+def _solved(curve: Any, u: np.ndarray, what: str) -> np.ndarray:
+    """The solution near a guess, at the given parameter; near a fold at a parameter beside it."""
+    row = np.zeros(u.size)
+    row[-1] = 1.0
+    found = newton(curve, u, row, float(u[-1]), _CORRECTIONS)
+    if found is not None:
+        return found[0]
+    row = _first_tangent(curve, u) / curve.sizes(u) ** 2
+    found = newton(curve, u, row, float(row @ u), _CORRECTIONS)
+    low, high = curve.bounds[0]
+    if found is not None and abs(found[0][-1] - u[-1]) < _BESIDE * (high - low):
+        return found[0]
+    field = curve.equations.field
+    values = zip(field.parameters, curve.parameters, strict=True)
+    raise PlanError(
+        f"no {what} was found near the start at "
+        f"{', '.join(f'{name} = {value:g}' for name, value in values)}; give a start that is "
+        "nearer, such as the last state of a simulation"
+    )
+
+
+def _first_tangent(curve: Any, u: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    """The tangent at a first point, with the parameter growing."""
+    sizes = curve.sizes(u)
+    _, jacobian = curve.system(u)
+    if isinstance(jacobian, np.ndarray):
+        tangent = (
+            _null_vector(curve, u)
+            if np.all(np.isfinite(jacobian))
+            else np.eye(1, u.size, u.size - 1)[0]
+        )
+    else:
+        rows = [] if known is None else [known / sizes**2]
+        rows += [np.eye(1, u.size, u.size - k)[0] / sizes[-k] for k in (1, 2)]
+        tangent = np.full(u.size, np.nan)
+        for row in rows:
+            try:
+                tangent = Factors(jacobian, row, sizes).tangent()
+            except RuntimeError:
+                continue
+            if np.all(np.isfinite(tangent)):
+                break
+    return tangent if tangent[-1] >= 0 else -tangent
+
+
+def _both_ways(curve: Any, point: Point) -> Start:
+    if curve.parameter_count == 1 and abs(point.tangent[-1] / curve.sizes(point.u)[-1]) < 1e-7:
+        point.label = "fold"
+    points = []
+    for way in (1.0, -1.0):
+        one = replace(point, tangent=way * point.tangent, facts={})
+        one = with_tangent(curve, one, one.tangent) or one
+        curve.describe(one, None)
+        if isinstance(curve, Equilibria) and is_hopf(one.facts["spectrum"]):
+            one.label = "hopf"
+        points.append(one)
+    return Start(curve, points)
+
+
+def _switched(curve: Any, point: Point, known: np.ndarray | None) -> Start:
+    sizes = curve.sizes(point.u)
+    tangent = _first_tangent(curve, point.u) if known is None else known
+    point.tangent = tangent / np.linalg.norm(tangent / sizes)
+    direction = other_direction(curve, point)
+    if direction is None or not np.all(np.isfinite(direction)):
+        raise PlanError("no other branch was found at the branch point")
+    points = []
+    for way in (1.0, -1.0):
+        one = replace(point, tangent=way * direction, switched=True, label="branch", facts={})
+        curve.describe(one, None)
+        points.append(one)
+    return Start(curve, points)
+
+
+def simulated_cycle(times: np.ndarray, states: np.ndarray) -> tuple[Mesh, np.ndarray, float]:
+    """The last period of a trajectory, as values at the nodes of a mesh.
+
+    Raises a PlanError if the trajectory does not return to its last state.
+    """
+    from scipy.interpolate import CubicSpline
+    from scipy.optimize import minimize_scalar
+
+    if times.size < 20:
+        raise PlanError(_FEW.format(times.size))
+    steps = np.diff(times)
+    sparse = np.flatnonzero(steps > 10 * steps[-1])  # before the last times, a transient
+    if sparse.size:
+        times, states = times[sparse[-1] + 1 :], states[sparse[-1] + 1 :]
+    if times.size < 20:
+        raise PlanError(_FEW.format(times.size))
+    ranges = np.ptp(states, axis=0)
+    ranges = np.maximum(ranges, 1e-4 * np.abs(states).max(axis=0))
+    ranges[ranges == 0] = 1.0
+    path = CubicSpline(times, states)
+    fine = np.unique(np.concatenate([times[:-1] + part * np.diff(times) for part in (0, 0.5)]))
+    gaps = np.sqrt((((path(fine) - states[-1]) / ranges) ** 2).mean(axis=1))
+    away = np.flatnonzero(gaps > 0.2)
+    inner = gaps[1:-1]
+    dips = 1 + np.flatnonzero((inner <= gaps[:-2]) & (inner <= gaps[2:]) & (inner < _RETURN))
+    dips = dips[dips < (away.max() if away.size else 0)]
+    if not dips.size:
+        raise PlanError(
+            "the trajectory of the start does not return to its last state; integrate until it is "
+            "on the cycle, with the last two periods in the result at 20 or more times a period"
+        )
+    close = dips[gaps[dips] < 0.02]
+    i = int(close[-1]) if close.size else int(dips[gaps[dips].argmin()])
+    best = minimize_scalar(
+        lambda t: float((((path(t) - states[-1]) / ranges) ** 2).sum()),
+        bounds=(fine[i - 1], fine[i + 1]), method="bounded", options={"xatol": 1e-10},
+    )  # fmt: skip
+    period = float(times[-1] - best.x)
+    mesh = Mesh.uniform(60)
+    values = path(best.x + mesh.nodes * period)
+    values += (mesh.nodes - 0.5)[:, None] * (values[0] - values[-1])
+    return mesh, values, period
+
+
+def nodes_of(dataset: xarray.Dataset, k: int) -> tuple[Mesh, np.ndarray, float]:
+    """Mesh, values and period of a cycle of an earlier branch."""
+    period = float(dataset["period"].values[k])
+    places = dataset["cycle_time"].values[k]
+    kept = np.isfinite(places)
+    ends = places[kept][::DEGREE] / period
+    ends[-1] = 1.0
+    return Mesh(ends), np.array(dataset["cycle"].values[k][kept]), period
+
+
+def tangent_between(
+    dataset: xarray.Dataset, k: int, free: str, mesh: Mesh | None
+) -> np.ndarray | None:
+    """The direction of an earlier branch at a point, from its neighbours; None at its end."""
+    count = dataset.sizes["point"]
+    first, last = max(k - 1, 0), min(k + 1, count - 1)
+    if first == last:
+        return None
+    values = dataset[free].values
+    change = [values[last] - values[first]]
+    if mesh is None:
+        states = dataset["state"].values
+        return np.append(states[last] - states[first], change)
+    ends = []
+    for one in (first, last):
+        other, nodes, period = nodes_of(dataset, one)
+        ends.append((other.interpolated(nodes, mesh.nodes), period))
+    return np.concatenate([(ends[1][0] - ends[0][0]).ravel(), [ends[1][1] - ends[0][1]], change])
