@@ -6,13 +6,14 @@ random, so that a barrier that is missing makes a difference.
 """
 
 import ast
+import math
 import re
 import sys
 from collections import deque
 
 import numpy as np
 
-WAITING = {"syncthreads", "syncwarp", "shfl_down_sync", "shfl_xor_sync"}
+WAITING = {"syncthreads", "syncwarp", "shfl_sync", "shfl_down_sync", "shfl_xor_sync"}
 
 
 class Coordinate:
@@ -114,6 +115,12 @@ class Block:
             "fma": lambda a, b, c: a * b + c,
             "opaque_int": lambda x: x,
             "to_bits": lambda x: np.float64(x).view(np.uint64),
+            "flat_numbers": lambda array: array,
+            "lane_of": lambda array, lane: array,
+            "where": lambda condition, one, other: one if condition != 0.0 else other,
+            "window": lambda array, begin, shape: array[begin : begin + math.prod(shape)].reshape(
+                shape
+            ),
             "from_bits": lambda x: np.uint64(x).view(np.float64),
         }
         text = re.sub(r"from ergode\.core\.cuda import .*", "", source.text)
@@ -135,7 +142,7 @@ class Block:
     def syncthreads(self):
         yield "block", self.threads
 
-    def syncwarp(self):
+    def syncwarp(self, _=None):
         yield f"warp {self.thread >> 5}", 32
 
     def _from_lane(self, value, lane_of):
@@ -146,6 +153,9 @@ class Block:
         found = self.exchanged[(thread & ~31) + lane] if lane < 32 else value
         yield from self.syncwarp()
         return found
+
+    def shfl_sync(self, _, value, lane):
+        return self._from_lane(value, lambda _: int(lane))
 
     def shfl_down_sync(self, _, value, shift):
         return self._from_lane(value, lambda lane: lane + shift)

@@ -76,6 +76,18 @@ def noinline_function(context: Any) -> Any:
     return types.none(), generate
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def flat_numbers(context: Any, array: Any) -> Any:
+    """An array of numbers as it is: vectors are only for the CPU."""
+    return array(array), lambda _, __, ___, arguments: arguments[0]
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def lane_of(context: Any, array: Any, lane: Any) -> Any:
+    """An array of numbers as it is: vectors are only for the CPU."""
+    return array(array, lane), lambda _, __, ___, arguments: arguments[0]
+
+
 device_function = cuda.jit(device=True)
 noinline_cpu_function = cuda.jit(device=True)
 
@@ -84,6 +96,12 @@ noinline_cpu_function = cuda.jit(device=True)
 def atomic_add(array, at, amount):  # type: ignore[no-untyped-def]
     """Atomically add to an element; return its previous value."""
     return cuda.atomic.add(array, at, amount)
+
+
+@device_function
+def where(condition, one, other):  # type: ignore[no-untyped-def]
+    """`one` where the condition is not zero, else `other`."""
+    return one if condition != 0.0 else other
 
 
 @device_function

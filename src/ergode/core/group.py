@@ -219,7 +219,9 @@ def _total_cpu(group, value, slot):
 
 
 def _total_cuda(group, value, slot):
-    if KIND == BLOCK:
+    if KIND == PART and SIZE == 32:
+        return sum_of_lanes(value, 32)
+    elif KIND == BLOCK:
         for turn in range(5):
             value += cuda.shfl_down_sync(EVERY_LANE, value, 16 >> turn)
         _put_of_warp(value, group.scratch, slot)
@@ -257,9 +259,9 @@ def _put_of_warp(value, scratch, slot):
 
 
 total_of = ByTarget(cpu=_total_cpu, cuda=_total_cuda)
-"""``total_of(group, value, slot)`` is the sum over a block of up to `WARPS` warps; has one barrier.
+"""``total_of(group, value, slot)`` is the sum over a warp, or a block of up to `WARPS` warps.
 
-Two sums without a barrier between them need different slots of the scratch memory, 0 or 1. It
+In a block it has one barrier. Two sums without a barrier between them need different slots of the scratch memory, 0 or 1. It
 begins with zeros."""
 
 largest_of = ByTarget(cpu=_total_cpu, cuda=_largest_cuda)

@@ -76,8 +76,6 @@ class Method(methods.Method):
 
     def why_not_on(self, device: Device) -> str | None:
         """Why zones cannot be integrated on this device; None if they can."""
-        if self.multistep and device.is_cuda:
-            return f"runs on CPUs, and the device is '{device.name}'; use device='cpu', or 'rodas4'"
         return None
 
     def why_uncontrolled(self, mechanism: Mechanism) -> str | None:

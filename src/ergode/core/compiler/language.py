@@ -206,17 +206,17 @@ Arithmetic on its elements is that on eight numbers (see `lanes`). It shares the
 one-dimensional array, which has numbers for one vector more.
 """
 flat_numbers = Intrinsic("flat_numbers")
-"""`flat_numbers(array)` is a one-dimensional array of vectors as numbers; only on the CPU.
+"""`flat_numbers(array)` is a one-dimensional array of vectors as numbers.
 
 An array of numbers is as it is.
 """
 lane_of = Intrinsic("lane_of")
-"""`lane_of(array, lane)` is one number of each vector of an array; only on the CPU.
+"""`lane_of(array, lane)` is one number of each vector of an array.
 
 An array of numbers is as it is.
 """
 where = Intrinsic("where")
-"""`where(condition, one, other)` is `one` if the number is not 0; of vectors too; only on the CPU.
+"""`where(condition, one, other)` is `one` if the number is not 0; of vectors too.
 
 All three are of the same type.
 """

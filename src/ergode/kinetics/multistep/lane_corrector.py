@@ -101,6 +101,7 @@ def zone_at(zone, lane):
         lane_of(zone.partners, lane), lane_of(zone.falloff, lane), lane_of(zone.packed, lane),
         lane_of(zone.between, lane), lane_of(zone.hot, lane), lane_of(zone.matter, lane),
         lane_of(zone.activity, lane), lane_of(zone.rate, lane), lane_of(zone.derivative, lane),
+        zone.partial, zone.group,
     )  # fmt: skip
 
 
@@ -112,7 +113,7 @@ def vectors_at(vectors, lane):
         lane_of(vectors.trial, lane), lane_of(vectors.weight, lane), lane_of(vectors.slopes, lane),
         lane_of(vectors.row, lane), lane_of(vectors.column, lane), lane_of(vectors.matrix, lane),
         lane_of(vectors.scratch, lane), lane_of(vectors.gain, lane), lane_of(vectors.past, lane),
-        lane_of(vectors.gram, lane),
+        lane_of(vectors.gram, lane), vectors.group,
     )  # fmt: skip
 
 
@@ -174,12 +175,12 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
                 target = history[0, species + 1]
                 target += gain_of_energy(zone, vectors, setting, gamma)
             b[species] = (target - energy) / (numbers.capacity[0] * factored)
-        solve(chemistry.plan, vectors.matrix, b, vectors.scratch)
+        solve(chemistry.plan, vectors.matrix, b, vectors.scratch, vectors.group)
         for i in range(y.size):
             b[i] = where(share, b[i] * share, share)
             correction[i] += b[i]
             y[i] = history[0, i] + correction[i]
-        numbers.size[0] = norm(b, vectors.weight)
+        numbers.size[0] = norm(b, vectors.weight, vectors.group)
         if not judge(vectors, numbers, iteration, turn, species):
             break
     if EXCHANGES:

@@ -8,9 +8,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from ergode.core import kernels
+from ergode.core.buffers import put_table
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
-from ergode.kinetics.block.launch import Launch
+from ergode.core.group import bindings_of_size
+from ergode.kinetics.block.launch import BlockLaunch, Launch
+from ergode.kinetics.block.schedule import INDEXABLE
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
@@ -30,10 +34,11 @@ from ergode.kinetics.kernel_options import (
     WALLED,
 )
 from ergode.kinetics.launch import Problem, cpu_kernel
+from ergode.kinetics.multistep import by_group
 from ergode.kinetics.multistep.formulas import integrate_cpu
 from ergode.kinetics.multistep.lane_formulas import integrate_lanes_cpu
 from ergode.kinetics.multistep.lanes import LANES, WIDTH
-from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
+from ergode.kinetics.multistep.tables import Chemistry, balanced_of, chemistry_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import Outcome
 
@@ -42,6 +47,8 @@ _USED = (
     SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
 )  # fmt: skip
 
+_REGISTERS = 64
+"""Of a thread, so that 32 warps are on a multiprocessor together."""
 _ALONE = MIXTURES, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
 """With these, zones are integrated one at a time."""
 _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, half the time
@@ -49,7 +56,7 @@ _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, ha
 
 @dataclass(frozen=True)
 class MultistepRunner:
-    """Runs backward differentiation formulas, with a thread for each zone."""
+    """Runs backward differentiation formulas: a thread or a lane for each zone, on CUDA a warp."""
 
     def run_on_cpu(
         self,
@@ -86,8 +93,40 @@ class MultistepRunner:
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
-        """No kernel: the record of the method refuses CUDA devices."""
-        raise PlanError(f"method 'bdf' does not run on '{device.name}'; use 'rodas4'")
+        """A prepared launch of the kernel on a CUDA device; cached."""
+        return group_launch(problem, device)
+
+
+@lru_cache(maxsize=16)
+def group_launch(problem: Problem, device: Device) -> BlockLaunch:
+    """A kernel with a warp for every zone."""
+    bound = dict(problem.bound + problem.matter)
+    tables = _tables(problem.mechanism, bound[SELF_HEATING])
+    tables = tables._replace(
+        absolute=problem.tolerances[: tables.absolute.size], balanced=balanced_of(tables)
+    )
+    most = 3 * (tables.reactions.left.shape[1] + tables.reactions.right.shape[1])
+    most += tables.slopes.power.shape[1]
+    if most >= INDEXABLE:
+        raise PlanError(
+            f"the rates have {most} derivatives; at most {INDEXABLE - 1} are possible on "
+            f"'{device.name}': use device='cpu'"
+        )
+    used = {one: bound[one] for one in _USED}
+    used[EXCHANGES] = bound[COMPRESSED] or bound[WALLED]
+    kernel = kernels.cuda_kernel(
+        by_group.integrate_group, registers=_REGISTERS,
+        bindings={**used, **bindings_of_size(by_group.WARP)},
+    )  # fmt: skip
+    at, behind = (
+        by_group.places_of(shapes(tables))
+        for shapes in (by_group.shared_shapes, by_group.scratch_shapes)
+    )
+    return BlockLaunch(
+        device, kernel, (put_table(device, tables), device.put(at), device.put(behind)),
+        (problem.options.rtol, problem.options.max_steps), threads=by_group.WARP,
+        shared_count=int(at[-1]), scratch_count=int(behind[-1]),
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=32)

@@ -23,11 +23,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ergode.kinetics.block.schedule import SUM_WIDTH, by_warp, packed, segments_of
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.network.mechanism import reactants_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.third_bodies import LINDEMANN, PLAIN, TROE
-from ergode.kinetics.tables import SLOTS, Elimination, Powers, Rates
+from ergode.kinetics.tables import SLOTS, Elimination, Powers, Rates, Segments
 
 _TINY, _HUGE = 1e-300, 1e300
 _COLD, _HOT = 300.0, 3000.0  # temperatures of the fit of ln q [K]
@@ -41,7 +42,10 @@ class Laws(NamedTuple):
     exponent: np.ndarray
     term: np.ndarray
     slot_count: int
-    place: np.ndarray  # uint32 [2, set_count]: row of `exponent` of each term, and its slot
+    # Slots that are sums of exponentials, and their terms: uint32 [sum_count], [sum_count + 1].
+    slot: np.ndarray
+    start: np.ndarray
+    row: np.ndarray  # uint32 [set_count]: row of `exponent` of each term
     prefactor: np.ndarray  # float64 [set_count]
     # Partners: the efficiency of most species of each set, and how that of others differs.
     usual: np.ndarray  # float64 [partner_set_count]
@@ -92,6 +96,16 @@ class Slopes(NamedTuple):
     heat: np.ndarray
 
 
+class Balanced(NamedTuple):
+    """Sums over terms, divided evenly among the threads of a warp (see `block.segments`)."""
+
+    # Net changes of species; what each term is multiplied by, float64 [warp, term, lane].
+    changes: Segments
+    change: np.ndarray
+    slopes: Segments  # entries of the Jacobian
+    slope: np.ndarray
+
+
 class Chemistry(NamedTuple):
     """All tables of a network for backward differentiation formulas."""
 
@@ -104,6 +118,7 @@ class Chemistry(NamedTuple):
     invariants: np.ndarray  # float64 [invariant_count, species_count]
     absolute: np.ndarray  # float64 [variable_count]: absolute tolerances
     powers: Any = ()  # ``()`` where no reaction has one
+    balanced: Any = ()  # for groups of threads
 
 
 def chemistry_of(mechanism: Mechanism, *, heats: bool) -> Chemistry:
@@ -229,14 +244,34 @@ def _slopes_of(
     ), plan  # fmt: skip
 
 
+def balanced_of(chemistry: Chemistry) -> Balanced:
+    """The sums of a network for groups of threads."""
+    reactions, slopes = chemistry.reactions, chemistry.slopes
+    return Balanced(
+        *_balanced(reactions.start, reactions.reaction, reactions.change),
+        *_balanced(slopes.start, slopes.derivative, slopes.change),
+    )
+
+
+def _balanced(
+    start: np.ndarray, term: np.ndarray, factor: np.ndarray
+) -> tuple[Segments, np.ndarray]:
+    rows = np.repeat(np.arange(start.size - 1), np.diff(start.astype(np.int64))).tolist()
+    sums, order = segments_of(rows, range(start.size - 1), SUM_WIDTH, term.tolist())
+    terms = np.append(term[order], 0).astype(np.int64)[sums.item]
+    factors = np.append(factor[order], 0.0)[sums.item]
+    words = packed(*(terms[k::4] for k in range(4)))
+    return sums._replace(item=by_warp(words)), by_warp(factors)
+
+
 def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
     used, _ = mechanism.used(heats)
     rates: Any = used
     every = mechanism.rates
     exponent, row = np.unique(every.parameters, axis=1, return_inverse=True)
     term = np.flatnonzero(exponent.any(axis=1))
-    starts = every.slot_start.astype(np.int64)
-    slot = np.repeat(np.arange(every.slot_count), starts[1:] - starts[:-1])
+    starts = every.slot_start
+    filled = np.flatnonzero(starts[1:] > starts[:-1])
     usual, others = _partners_of(every.efficiency)
     kind = every.third_body_kind[: every.third_body_reaction.size]
     plain = np.flatnonzero(kind == PLAIN)
@@ -250,7 +285,8 @@ def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
     # Coefficients are of concentrations here: no power of the density is applied.
     return Laws(
         np.ascontiguousarray(exponent[term]), term.astype(np.uint32), every.slot_count,
-        np.array([row.ravel(), slot], np.uint32), every.prefactor, usual, _starts(others),
+        filled.astype(np.uint32), np.append(starts[filled], starts[-1]), row.ravel().astype(np.uint32),
+        every.prefactor, usual, _starts(others),
         np.array([i for one in others for i, _ in one], np.uint32),
         np.array([v for one in others for _, v in one], np.float64),
         np.array([every.third_body_reaction[plain], every.third_body_set[plain]], np.uint32),
