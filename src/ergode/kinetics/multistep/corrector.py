@@ -110,6 +110,7 @@ def put_rates(chemistry, zone, vectors, setting):
     rise = change_of(chemistry, zone, setting, hot, y, vectors.change)
     if SELF_HEATING:
         vectors.change[species] = rise
+    barrier(zone.group)
 
 
 def put_all_rates(chemistry, zone, vectors, setting):
@@ -123,7 +124,9 @@ def put_all_rates(chemistry, zone, vectors, setting):
         species = zone.matter.shape[1]
         rate, _ = outside_rate(zone, setting, vectors.y[species], vectors.y)
         _, capacity = energy_of_zone(zone, vectors.y)
-        vectors.change[species] += rate / capacity
+        if zone.group.rank == 0:
+            vectors.change[species] += rate / capacity
+        barrier(zone.group)
     return rate
 
 
@@ -229,6 +232,7 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
         kept = Kept(kept.slopes_age, kept.factors_age, kept.gamma, rate, kept.capacity)
         if EXCHANGES:
             correction[species + 1] = gain_of_energy(zone, vectors, setting, gamma)
+            barrier(group)
         if state == CONVERGED or fresh:
             return state, kept
         again = True

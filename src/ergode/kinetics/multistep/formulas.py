@@ -121,7 +121,6 @@ def begin(chemistry, zone, vectors, setting, span):
         vectors.history[0, i] = vectors.y[i]
     barrier(group)
     outside = put_all_rates(chemistry, zone, vectors, setting)
-    barrier(group)
     speed = norm(vectors.change, vectors.weight, group)
     h = min(span, 0.05 / speed) if speed > 0.0 else span
     for i in share(group, 0, vectors.y.size):
@@ -345,6 +344,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 setting = with_energy(setting, setting.start, energy)
             put_temperature(chemistry, zone, setting.start, setting.energy, y, species)
             vectors.correction[species] = y[species] - history[0, species]
+            barrier(group)
             error += jump_error(chemistry, zone, vectors, setting, order)
             if EXCHANGES:
                 error += exchange_error(zone, vectors, constants.own)
@@ -404,7 +404,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                     history[0, species + 1] = energy
             setting = with_energy(setting, hot, energy)
         kept = Kept(kept.slopes_age + 1, kept.factors_age + 1, kept.gamma, kept.rate, kept.capacity)
-        if TIMED and ends:
+        if TIMED and ends and place < grid.size:
             below = after_jump(conditions.times, below)
             following = setting_over_time(conditions, setting, below, below, 0.0)
             if begins_anew(chemistry, zone, setting, following, history, y, h, vectors.weight):

@@ -461,7 +461,7 @@ def accept(
         put(numbers.start, lane, hot)
     iteration.slopes_age[lane] += 1
     iteration.factors_age[lane] += 1
-    if TIMED and course.ends[lane]:
+    if TIMED and course.ends[lane] and course.place[lane] < grid.size:
         course.below[lane] = after_jump(conditions.times, course.below[lane])
         following = setting_over_time(conditions, mine, course.below[lane], course.below[lane], 0.0)
         if begins_anew(chemistry, matter, mine, following, history, own.y, h, own.weight):
