@@ -314,7 +314,7 @@ def block_system_of(system: System, pattern: np.ndarray, threads: int) -> BlockS
     """
     count = len(pattern)
     plan = eliminate(pattern, _DEPTH_WEIGHT)
-    blocked = _Blocked(plan)
+    blocked = Blocked(plan, tail_of(count))
     places = blocked.places
     flows, value_place = _sums_of(
         system.complexes, system.flows, system.flows.start.size - 1, SUM_WIDTH
@@ -407,10 +407,10 @@ def _levels(count: int, waits: Callable[[int], Sequence[int]], order: Sequence[i
     return level
 
 
-class _Blocked:
-    """An elimination in two parts: sparse pivots by levels, and a dense tail."""
+class Blocked:
+    """An elimination in two parts: sparse pivots by levels, and a dense tail of a certain size."""
 
-    def __init__(self, plan: Elimination) -> None:
+    def __init__(self, plan: Elimination, tail: int) -> None:
         size = plan.size
         self.order = plan.order.astype(int)
         rows = [plan.column[plan.start[k] : plan.start[k + 1]].astype(int) for k in range(size)]
@@ -421,7 +421,7 @@ class _Blocked:
             for j in self.right[k]:
                 above[j].append(k)
         self.level = _levels(size, lambda k: [*self.left[k], *above[k]], range(size))
-        self.tail_count = min(size, tail_of(size))
+        self.tail_count = min(size, tail)
         self.first_of_tail = first = size - self.tail_count
         # The first entry belongs to no variable; it is zero.
         self.places: dict[tuple[int, int], int] = {}

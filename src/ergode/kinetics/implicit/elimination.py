@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget
-from ergode.core.group import barrier, share, total_of
 from ergode.kinetics.tables import NONNEGATIVE, Elimination
 
 
@@ -64,68 +62,55 @@ def _order(graph: np.ndarray, depth_weight: float) -> np.ndarray:
 # --- device functions ---------------------------------------------------------------------------
 
 
-def factorize_shifted(plan, matrix, diagonal, row, group):
+def factorize_shifted(plan, matrix, diagonal, row):
     """Factorise `matrix` + diagonal I in place; pivots are replaced by their inverses.
 
     `row` is scratch for one row. Returns 0 if all pivots and their inverses are finite, else NaN.
-    Ends in a barrier.
     """
-    for k in share(group, 0, plan.order.size):
+    for k in range(plan.order.size):
         matrix[plan.pivot[k]] += diagonal
-    barrier(group)
     doubt = 0.0
     for k in range(plan.order.size):
         begin, middle, end = plan.start[k], plan.pivot[k], plan.start[k + 1]
-        for count in share(group, begin, end):
+        for count in range(begin, end):
             index = count & NONNEGATIVE
             row[plan.column[index]] = matrix[index]
-        barrier(group)
         for count in range(begin, middle):
             index = count & NONNEGATIVE
             j = plan.column[index]
             pivot = plan.pivot[j]
             factor = row[j] * matrix[pivot]
             matrix[index] = factor
-            for count_right in share(group, pivot + 1, plan.start[j + 1]):
+            for count_right in range(pivot + 1, plan.start[j + 1]):
                 right = count_right & NONNEGATIVE
                 row[plan.column[right]] -= factor * matrix[right]
-            barrier(group)
-        for count in share(group, middle, end):
+        for count in range(middle, end):
             index = count & NONNEGATIVE
             matrix[index] = row[plan.column[index]]
-        value = row[k]
+        value = matrix[middle]
         inverse = 1.0 / value
-        barrier(group)
         matrix[middle] = inverse
         doubt += 0.0 * (value * inverse)
-        barrier(group)
     return doubt
 
 
-def solve(plan, factors, x, scratch, group):
-    """Replace the right-hand side `x`, in the order of variables, by the solution.
-
-    Ends in a barrier.
-    """
+def solve(plan, factors, x, scratch):
+    """Replace the right-hand side `x`, in the order of variables, by the solution."""
     size = plan.order.size
     for k in range(size):
         begin, middle = plan.start[k], plan.pivot[k]
-        found = _dot(plan, factors, scratch, np.int64(begin), np.int64(middle), group)
-        scratch[k] = x[plan.order[k]] - found
-        barrier(group)
+        total = x[plan.order[k]] - _dot(plan, factors, scratch, np.int64(begin), np.int64(middle))
+        scratch[k] = total
     for back in range(size):
         k = (size - 1 - back) & NONNEGATIVE
         middle, end = plan.pivot[k], plan.start[k + 1]
-        found = _dot(plan, factors, scratch, np.int64(middle) + 1, np.int64(end), group)
-        found = (scratch[k] - found) * factors[middle]
-        barrier(group)
-        scratch[k] = found
-        x[plan.order[k]] = found
-        barrier(group)
+        total = scratch[k] - _dot(plan, factors, scratch, np.int64(middle) + 1, np.int64(end))
+        scratch[k] = total * factors[middle]
+        x[plan.order[k]] = scratch[k]
 
 
-def _dot_cpu(plan, factors, scratch, begin, end, group):
-    """Two sums hide the latency of additions."""
+def _dot(plan, factors, scratch, begin, end):
+    """Sum of entries times known values; two sums hide the latency of additions."""
     even, odd = 0.0, 0.0
     for count in range(begin, end - 1, 2):
         index = count & NONNEGATIVE
@@ -135,15 +120,3 @@ def _dot_cpu(plan, factors, scratch, begin, end, group):
         last = (end - 1) & NONNEGATIVE
         even += factors[last] * scratch[plan.column[last]]
     return even + odd
-
-
-def _dot_cuda(plan, factors, scratch, begin, end, group):
-    total = 0.0
-    for count in share(group, begin, end):
-        index = count & NONNEGATIVE
-        total += factors[index] * scratch[plan.column[index]]
-    return total_of(group, total, 0)
-
-
-_dot = ByTarget(cpu=_dot_cpu, cuda=_dot_cuda)
-"""Sum of entries times known values, for all threads of the group."""

@@ -156,7 +156,7 @@ class StepVectors(NamedTuple):
 
 
 def _factorize_alone(system, vectors, diagonal):
-    return factorize_shifted(system.plan, vectors.matrix, diagonal, vectors.row, ONE) == 0.0
+    return factorize_shifted(system.plan, vectors.matrix, diagonal, vectors.row) == 0.0
 
 
 def _factorize_together(system, vectors, diagonal):
@@ -166,7 +166,7 @@ def _factorize_together(system, vectors, diagonal):
 
 
 def _solve_alone(system, workspace, vectors):
-    solve(system.plan, vectors.matrix, vectors.trial, vectors.row, ONE)
+    solve(system.plan, vectors.matrix, vectors.trial, vectors.row)
 
 
 def _solve_together(system, workspace, vectors):

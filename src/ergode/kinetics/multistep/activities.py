@@ -358,7 +358,7 @@ def _sum_rates_cpu(chemistry, zone, per, change):
 
 
 def _sum_rates_cuda(chemistry, zone, per, change):
-    sums = chemistry.balanced
+    sums = chemistry.schedule
     barrier(zone.group)
     block_sums(sums.changes, sums.change, zone.rate[2], zone.partial, change)
     for i in share(zone.group, 0, zone.matter.shape[1]):
@@ -462,7 +462,7 @@ def _sum_slopes_cpu(chemistry, zone, renews, values):
 
 
 def _sum_slopes_cuda(chemistry, zone, renews, values):
-    sums, slopes = chemistry.balanced, chemistry.slopes
+    sums, slopes = chemistry.schedule, chemistry.slopes
     block_sums(sums.slopes, sums.slope, zone.derivative, zone.partial, values)
     for entry in share(zone.group, 0, values.size):
         values[entry] *= zone.activity[1, slopes.entry[0, entry]]

@@ -13,6 +13,7 @@ import numpy as np
 
 from ergode.core.compiler.language import cuda, real, window
 from ergode.core.group import Group, next_member
+from ergode.kinetics.block.schedule import WARP
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.kernel_options import EXCHANGES, POWERS, THIRD_BODIES
 from ergode.kinetics.multistep.activities import Zone
@@ -22,7 +23,6 @@ from ergode.kinetics.multistep.nordsieck import MOST
 from ergode.kinetics.multistep.tables import Chemistry
 from ergode.kinetics.physics.third_bodies import slope_count
 
-WARP = 32
 Shape = tuple[int, ...]
 
 
@@ -39,14 +39,14 @@ def scratch_shapes(chemistry: Chemistry) -> list[Shape]:
     laws, reactions, sums = chemistry.laws, chemistry.reactions, chemistry.invariants.shape[0]
     species, count = reactions.start.size - 1, chemistry.absolute.size
     whole, pairs = reactions.left.shape[1], reactions.right.shape[1]
-    balanced = chemistry.balanced.changes, chemistry.balanced.slopes
+    sums_of = chemistry.schedule.changes, chemistry.schedule.slopes
     return [
         (laws.exponent.shape[1],), (2, laws.slot_count), (laws.rates.slope_count,),
         (laws.usual.size,), (3, laws.falloff.shape[1]), (12, species), (3, species), (3, whole),
         (3 * (whole + pairs) + chemistry.slopes.power.shape[1],),
-        (max(part.place_count for part in balanced),), (MOST + 1, count + 1), (count,),
-        (chemistry.slopes.entry.shape[1],), (count,), (count,), (chemistry.plan.column.size,),
-        ((sums + 3) * sums,),
+        (max(part.place_count for part in sums_of),), (MOST + 1, count + 1), (count,),
+        (chemistry.slopes.entry.shape[1],), (count,), (count,), (chemistry.plan.column.size + 1,),
+        (count + 1,),        ((sums + 3) * sums,),
     ]  # fmt: skip
 
 
@@ -96,9 +96,9 @@ def integrate_group(
         window(mine, to[11], (count,)), window(shared, at[4], (count,)),
         window(shared, at[5], (count,)), window(mine, to[12], (chemistry.slopes.entry.shape[1],)),
         window(mine, to[13], (count,)), window(mine, to[14], (count,)),
-        window(mine, to[15], (chemistry.plan.column.size,)), window(shared, at[6], (count,)),
+        window(mine, to[15], (chemistry.plan.column.size + 1,)), window(mine, to[16], (count + 1,)), window(shared, at[6], (count + 1,)),
         cuda.local.array(STEPS, real), cuda.local.array(STEPS, real),
-        window(mine, to[16], (to[17] - to[16],)), group,
+        window(mine, to[17], (to[18] - to[17],)), group,
     )  # fmt: skip
     for i in range(group.rank, whole, group.size):
         zone.rate[0, i] = 1.0

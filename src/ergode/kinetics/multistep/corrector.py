@@ -23,9 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import noinline_cpu
 from ergode.core.group import ONE, Group, barrier, share, total_of
-from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.kernel_options import EXCHANGES, SELF_HEATING
 from ergode.kinetics.multistep.activities import (
     change_of,
@@ -34,6 +32,7 @@ from ergode.kinetics.multistep.activities import (
     put_jacobian,
     put_temperature_slopes,
 )
+from ergode.kinetics.multistep.factors import renew_factors, solve_trial
 from ergode.kinetics.multistep.lanes import row_of, rows_of
 from ergode.kinetics.multistep.nordsieck import MOST
 
@@ -62,7 +61,8 @@ class Vectors(NamedTuple):
     row: np.ndarray  # [species_count]: row and column of the temperature
     column: np.ndarray
     matrix: np.ndarray  # factors
-    scratch: np.ndarray  # [variable_count]
+    inverse: np.ndarray  # of pivots, for a warp
+    scratch: np.ndarray  # [variable_count], for a warp one more
     gain: np.ndarray  # [MOST + 2]: coefficients of a step
     past: np.ndarray  # [MOST + 2]: lengths of past steps
     gram: np.ndarray  # workspace of the projection
@@ -89,7 +89,7 @@ def vectors_of(chemistry):
     return Vectors(
         rows_of(MOST + 1, width), row_of(count), row_of(count), row_of(width), row_of(count),
         row_of(count), row_of(count), row_of(chemistry.slopes.entry.shape[1]), row_of(count),
-        row_of(count), row_of(chemistry.plan.column.size), row_of(count), row_of(MOST + 2),
+        row_of(count), row_of(chemistry.plan.column.size), row_of(0), row_of(count), row_of(MOST + 2),
         row_of(MOST + 2), row_of((sums + 3) * sums), ONE,
     )  # fmt: skip
 
@@ -151,23 +151,6 @@ def renew_slopes(chemistry, zone, vectors, setting, renews, capacity):
     return capacity
 
 
-@noinline_cpu
-def renew_factors(chemistry, vectors, gamma):
-    """Factorise the matrix; returns 0 if all pivots are sound, else NaN."""
-    slopes, matrix, per, group = chemistry.slopes, vectors.matrix, 1.0 / gamma, vectors.group
-    for entry in share(group, 0, matrix.size):
-        matrix[entry] = 0.0
-    barrier(group)
-    for entry in share(group, 0, vectors.slopes.size):
-        matrix[slopes.entry[1, entry]] = -vectors.slopes[entry]
-    if SELF_HEATING:
-        for i in share(group, 0, slopes.heat.shape[1]):
-            matrix[slopes.heat[0, i]] = per * vectors.row[i]
-            matrix[slopes.heat[1, i]] = -vectors.column[i]
-    barrier(group)
-    return factorize_shifted(chemistry.plan, matrix, per, vectors.scratch, group)
-
-
 def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
     """Solve for a step of length h, whose prediction is in the history.
 
@@ -209,7 +192,7 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                     target += gain_of_energy(zone, vectors, setting, gamma)
                 b[species] = (target - energy) / (kept.capacity * kept.gamma)
             barrier(group)
-            solve(chemistry.plan, vectors.matrix, b, vectors.scratch, group)
+            solve_trial(chemistry, vectors)
             for i in share(group, 0, y.size):
                 b[i] *= part
                 correction[i] += b[i]

@@ -13,8 +13,9 @@ from ergode.core.buffers import put_table
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.core.group import bindings_of_size
+from ergode.kinetics.block.elimination import THREADS
 from ergode.kinetics.block.launch import BlockLaunch, Launch
-from ergode.kinetics.block.schedule import INDEXABLE
+from ergode.kinetics.block.schedule import INDEXABLE, WARP
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
@@ -38,7 +39,8 @@ from ergode.kinetics.multistep import by_group
 from ergode.kinetics.multistep.formulas import integrate_cpu
 from ergode.kinetics.multistep.lane_formulas import integrate_lanes_cpu
 from ergode.kinetics.multistep.lanes import LANES, WIDTH
-from ergode.kinetics.multistep.tables import Chemistry, balanced_of, chemistry_of
+from ergode.kinetics.multistep.schedule import scheduled
+from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import Outcome
 
@@ -101,10 +103,8 @@ class MultistepRunner:
 def group_launch(problem: Problem, device: Device) -> BlockLaunch:
     """A kernel with a warp for every zone."""
     bound = dict(problem.bound + problem.matter)
-    tables = _tables(problem.mechanism, bound[SELF_HEATING])
-    tables = tables._replace(
-        absolute=problem.tolerances[: tables.absolute.size], balanced=balanced_of(tables)
-    )
+    tables = scheduled(_tables(problem.mechanism, bound[SELF_HEATING]))
+    tables = tables._replace(absolute=problem.tolerances[: tables.absolute.size])
     most = 3 * (tables.reactions.left.shape[1] + tables.reactions.right.shape[1])
     most += tables.slopes.power.shape[1]
     if most >= INDEXABLE:
@@ -116,7 +116,7 @@ def group_launch(problem: Problem, device: Device) -> BlockLaunch:
     used[EXCHANGES] = bound[COMPRESSED] or bound[WALLED]
     kernel = kernels.cuda_kernel(
         by_group.integrate_group, registers=_REGISTERS,
-        bindings={**used, **bindings_of_size(by_group.WARP)},
+        bindings={**used, **bindings_of_size(WARP), THREADS: WARP},
     )  # fmt: skip
     at, behind = (
         by_group.places_of(shapes(tables))
@@ -124,7 +124,7 @@ def group_launch(problem: Problem, device: Device) -> BlockLaunch:
     )
     return BlockLaunch(
         device, kernel, (put_table(device, tables), device.put(at), device.put(behind)),
-        (problem.options.rtol, problem.options.max_steps), threads=by_group.WARP,
+        (problem.options.rtol, problem.options.max_steps), threads=WARP,
         shared_count=int(at[-1]), scratch_count=int(behind[-1]),
     )  # fmt: skip
 

@@ -23,12 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.kinetics.block.schedule import SUM_WIDTH, by_warp, packed, segments_of
 from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.network.mechanism import reactants_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.third_bodies import LINDEMANN, PLAIN, TROE
-from ergode.kinetics.tables import SLOTS, Elimination, Powers, Rates, Segments
+from ergode.kinetics.tables import SLOTS, Elimination, Powers, Rates
 
 _TINY, _HUGE = 1e-300, 1e300
 _COLD, _HOT = 300.0, 3000.0  # temperatures of the fit of ln q [K]
@@ -96,16 +95,6 @@ class Slopes(NamedTuple):
     heat: np.ndarray
 
 
-class Balanced(NamedTuple):
-    """Sums over terms, divided evenly among the threads of a warp (see `block.segments`)."""
-
-    # Net changes of species; what each term is multiplied by, float64 [warp, term, lane].
-    changes: Segments
-    change: np.ndarray
-    slopes: Segments  # entries of the Jacobian
-    slope: np.ndarray
-
-
 class Chemistry(NamedTuple):
     """All tables of a network for backward differentiation formulas."""
 
@@ -118,7 +107,7 @@ class Chemistry(NamedTuple):
     invariants: np.ndarray  # float64 [invariant_count, species_count]
     absolute: np.ndarray  # float64 [variable_count]: absolute tolerances
     powers: Any = ()  # ``()`` where no reaction has one
-    balanced: Any = ()  # for groups of threads
+    schedule: Any = ()  # for a warp (see `schedule`)
 
 
 def chemistry_of(mechanism: Mechanism, *, heats: bool) -> Chemistry:
@@ -242,26 +231,6 @@ def _slopes_of(
         _pairs(zip(power, factor, strict=True)),
         _pairs((places[count, i], places[i, count]) for i in along),
     ), plan  # fmt: skip
-
-
-def balanced_of(chemistry: Chemistry) -> Balanced:
-    """The sums of a network for groups of threads."""
-    reactions, slopes = chemistry.reactions, chemistry.slopes
-    return Balanced(
-        *_balanced(reactions.start, reactions.reaction, reactions.change),
-        *_balanced(slopes.start, slopes.derivative, slopes.change),
-    )
-
-
-def _balanced(
-    start: np.ndarray, term: np.ndarray, factor: np.ndarray
-) -> tuple[Segments, np.ndarray]:
-    rows = np.repeat(np.arange(start.size - 1), np.diff(start.astype(np.int64))).tolist()
-    sums, order = segments_of(rows, range(start.size - 1), SUM_WIDTH, term.tolist())
-    terms = np.append(term[order], 0).astype(np.int64)[sums.item]
-    factors = np.append(factor[order], 0.0)[sums.item]
-    words = packed(*(terms[k::4] for k in range(4)))
-    return sums._replace(item=by_warp(words)), by_warp(factors)
 
 
 def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
