@@ -30,6 +30,7 @@ from numba.cuda.np import arrayobj
 from ergode.core import kernel_cache, machine, slices, stopwatch
 from ergode.core.blocks import Blocks, block_size, blocks_of
 from ergode.core.compiler import intrinsics
+from ergode.core.compiler.device_references import by_reference as by_reference
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.errors import PlanError
 
@@ -63,6 +64,18 @@ def opaque_int(context: Any, x: Any) -> Any:
         return builder.asm(ir.FunctionType(kind, [kind]), "", "=l,0", arguments, False)
 
     return x(x), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def rank_now(context: Any, x: Any) -> Any:
+    """The same integer, at this point of the program: what follows from it is computed after it."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        kind = arguments[0].type
+        call = ir.InlineAsm(ir.FunctionType(kind, [kind]), "", "=l,0", side_effect=True)
+        return builder.call(call, arguments)
+
+    return types.int64(types.int64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

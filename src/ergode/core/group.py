@@ -35,6 +35,7 @@ from ergode.core.compiler.language import (
     barrier_of_cluster,
     cuda,
     option,
+    rank_now,
     real,
     release_add,
     unroll,
@@ -130,7 +131,7 @@ def _share_cpu(group, start, stop):
 
 
 def _share_cuda(group, start, stop):
-    return range(start + group.rank, stop, group.size)
+    return range(start + rank_now(group.rank), stop, group.size)
 
 
 share = ByTarget(cpu=_share_cpu, cuda=_share_cuda)

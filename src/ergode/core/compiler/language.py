@@ -240,6 +240,7 @@ yield_thread = Intrinsic("yield_thread")
 """`yield_thread()` yields the core to another waiting thread; only on the CPU."""
 release_add = Intrinsic("release_add")
 """`release_add(array, at, amount)` is an atomic add with release order; only on CUDA."""
+rank_now = Intrinsic("rank_now")
 acquire = Intrinsic("acquire")
 """`acquire(array, at)` loads an element with acquire order; only on CUDA."""
 barrier_of_cluster = Intrinsic("barrier_of_cluster")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, lane_of, noinline_cpu, where
+from ergode.core.compiler.language import ByTarget, lane_of, noinline, where
 from ergode.core.group import ONE, Group, barrier, share, total_of
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.block.segments import block_sums
@@ -108,7 +108,7 @@ def zone_of(chemistry):
     )  # fmt: skip
 
 
-@noinline_cpu
+@noinline
 def pack(chemistry, packed, between, start, temperature, group):
     """Pack the nine coefficients of each molecule at a temperature.
 
@@ -134,7 +134,7 @@ def pack(chemistry, packed, between, start, temperature, group):
     between[1] = high
 
 
-@noinline_cpu
+@noinline
 def put_matter(chemistry, zone, start, temperature):
     """Put ln q, energies and heat capacities of molecules at a temperature."""
     own, group = zone.hot, zone.group
@@ -377,7 +377,7 @@ def density_at(zone, given, temperature, y):
     return given / (GAS_CONSTANT * temperature * sum_of_amounts(zone, y))
 
 
-@noinline_cpu
+@noinline
 def change_of(chemistry, zone, setting, temperature, y, change):
     """Compute dy/dt of all species; returns dT/dt.
 
@@ -420,7 +420,7 @@ def outside_rate(zone, setting, temperature, y):
     return rate, slope
 
 
-@noinline_cpu
+@noinline
 def put_jacobian(chemistry, zone, renews, values):
     """Compute d(dy/dt)/dy for fixed coefficients, at the amounts of the last `change_of`.
 

@@ -7,11 +7,10 @@ What all threads compute alike, each keeps for itself.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import prod
 
-import numpy as np
-
-from ergode.core.compiler.language import cuda, real, window
+from ergode.core.compiler.language import by_reference, cuda, real, window
 from ergode.core.group import Group, next_member
 from ergode.kinetics.block.schedule import WARP
 from ergode.kinetics.condition_history import history_of
@@ -50,9 +49,9 @@ def scratch_shapes(chemistry: Chemistry) -> list[Shape]:
     ]  # fmt: skip
 
 
-def places_of(shapes: list[Shape]) -> np.ndarray:
+def places_of(shapes: list[Shape]) -> Shape:
     """Where arrays of these shapes begin in one memory, and where it ends."""
-    return np.cumsum([0, *map(prod, shapes)])
+    return tuple(accumulate(map(prod, shapes), initial=0))
 
 
 # --- device functions -----------------------------------------------------------------------------
@@ -105,10 +104,12 @@ def integrate_group(
     for i in range(group.rank, 3 * width, group.size):
         shared[at[0] + i] = 1.0
     cuda.syncwarp()
+    tables, own, its = by_reference(chemistry), by_reference(zone), by_reference(vectors)
+    cuda.syncwarp()
     index = next_member(group, counter)
     while index < outcome.amounts.shape[0]:
         status, taken, repeated, defect, peak = integrate_zone(
-            chemistry, zone, vectors, history_of(history, index), grid, rtol, max_steps,
+            tables, own, its, history_of(history, index), grid, rtol, max_steps,
             outcome.amounts[index],
         )  # fmt: skip
         if group.rank == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import ByTarget, noinline_cpu
+from ergode.core.compiler.language import ByTarget, noinline
 from ergode.core.group import barrier, share, total_of
 from ergode.kinetics.block.elimination import eliminate_levels, warp_substitute
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
@@ -11,7 +11,7 @@ from ergode.kinetics.kernel_options import SELF_HEATING
 # --- device functions -----------------------------------------------------------------------------
 
 
-@noinline_cpu
+@noinline
 def renew_factors(chemistry, vectors, gamma):
     """Factorise the matrix; returns 0 if all pivots are sound, else another number or NaN."""
     slopes, matrix, per, group = chemistry.slopes, vectors.matrix, 1.0 / gamma, vectors.group
@@ -51,6 +51,7 @@ def _solve_cpu(chemistry, vectors):
     solve(chemistry.plan, vectors.matrix, vectors.trial, vectors.scratch)
 
 
+@noinline
 def _solve_cuda(chemistry, vectors):
     schedule, matrix, inverse = chemistry.schedule, vectors.matrix, vectors.inverse
     x, b, group = vectors.scratch, vectors.trial, vectors.group

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from ergode.core.compiler.language import by_reference, hold, no_refcount, noinline_cpu
+from ergode.core.compiler.language import by_reference, hold, no_refcount, noinline
 from ergode.core.group import barrier, share, total_of
 from ergode.core.status import Status
 from ergode.kinetics.condition_history import history_of, horizon
@@ -113,7 +113,7 @@ def with_energy(setting, start, energy):
     )  # fmt: skip
 
 
-@noinline_cpu
+@noinline
 def begin(chemistry, zone, vectors, setting, span):
     """Begin with order 1 at `vectors.y`; returns the first step."""
     group = vectors.group
@@ -131,7 +131,7 @@ def begin(chemistry, zone, vectors, setting, span):
     return h
 
 
-@noinline_cpu
+@noinline
 def put_temperature(chemistry, zone, start, kept, amounts, species):
     """Put the temperature that the energy `kept` sets, near the one that is there.
 
@@ -174,7 +174,7 @@ def jump_error(chemistry, zone, vectors, setting, order):
     return abs(heat) / capacity * vectors.weight[species]
 
 
-@noinline_cpu
+@noinline
 def next_order(vectors, constants, error, order, waiting, ratio, h):
     """The order of the next step, and its length over that of this step.
 
@@ -203,7 +203,7 @@ def next_order(vectors, constants, error, order, waiting, ratio, h):
     return order, most
 
 
-@noinline_cpu
+@noinline
 def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, defect, out):
     """Write amounts at the times of the result within a step; returns the next place in `grid`."""
     species, group = zone.matter.shape[1], vectors.group
@@ -237,7 +237,7 @@ def heating_at(history, order, i, s, capacity):
     return first, second, third
 
 
-@noinline_cpu
+@noinline
 def fastest_heating(history, order, i, h, end, capacity, steepest, peak):
     """Update the steepest slope of the temperature, and its time, by a step up to `end`.
 

@@ -123,9 +123,9 @@ def group_launch(problem: Problem, device: Device) -> BlockLaunch:
         for shapes in (by_group.shared_shapes, by_group.scratch_shapes)
     )
     return BlockLaunch(
-        device, kernel, (put_table(device, tables), device.put(at), device.put(behind)),
+        device, kernel, (put_table(device, tables), at, behind),
         (problem.options.rtol, problem.options.max_steps), threads=WARP,
-        shared_count=int(at[-1]), scratch_count=int(behind[-1]),
+        shared_count=at[-1], scratch_count=behind[-1],
     )  # fmt: skip
 
 
