@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, lane_of, noinline, where
+from ergode.core.compiler.language import ByTarget, lane_of, no_unroll, noinline, where
 from ergode.core.group import ONE, Group, barrier, share, total_of
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.block.segments import block_sums
@@ -122,7 +122,7 @@ def pack(chemistry, packed, between, start, temperature, group):
         high = min(high, a[o - 1, i])
         if o > 1:
             low = max(low, a[o - 11, i])
-    for i in share(group, 0, packed.shape[1]):
+    for i in no_unroll(share(group, 0, packed.shape[1])):
         o = range_at(a, i, temperature)
         for k in range(9):
             packed[k, i] = a[o + k, i]
@@ -150,7 +150,7 @@ def put_matter(chemistry, zone, start, temperature):
     a = zone.packed
     work = 0.0 if HEATING == PRESSURE else 1.0
     gas = GAS_CONSTANT * t
-    for i in share(group, 0, a.shape[1]):
+    for i in no_unroll(share(group, 0, a.shape[1])):
         rest = (a[1, i] * logarithm - a[0, i] * inverse) * inverse
         rest += a[2, i] + t * (
             a[3, i] * 0.5 + t * (a[10, i] + t * (a[5, i] * 0.25 + t * a[6, i] / 5.0))
@@ -189,18 +189,18 @@ def put_heat(chemistry, zone, setting, temperature):
     laws, reactions, group = chemistry.laws, chemistry.reactions, zone.group
     found = zone.exponential
     zone.hot[0, 0] = temperature
-    for row in share(group, 0, found.size):
+    for row in no_unroll(share(group, 0, found.size)):
         found[row] = 0.0
     for k in range(laws.term.size):
         for lane in range(WIDTH):
             own = lane_of(zone.hot, lane)
             own[3, 0] = term_at(laws.term[k], own[0, 0] * 1e-9)
         value = zone.hot[3, 0]
-        for row in share(group, 0, found.size):
+        for row in no_unroll(share(group, 0, found.size)):
             found[row] += laws.exponent[k, row] * value
     put_exp(found, group)
     barrier(group)
-    for count in share(group, 0, laws.slot.size):
+    for count in no_unroll(share(group, 0, laws.slot.size)):
         total = 0.0
         for s in range(laws.start[count], laws.start[count + 1]):
             k = s & NONNEGATIVE
@@ -216,58 +216,58 @@ def put_heat(chemistry, zone, setting, temperature):
     if REVERSIBLE:
         species = zone.matter.shape[1]
         q, left = zone.activity, reactions.left
-        for i in share(group, 0, species):
+        for i in no_unroll(share(group, 0, species)):
             q[0, i] = zone.matter[0, i]
         put_exp(q[0, :species], group)
-        for i in share(group, 0, species):
+        for i in no_unroll(share(group, 0, species)):
             q[1, i] = 1.0 / q[0, i]
         barrier(group)
         if POWERS:
             put_powers(chemistry.powers, q[0], species, group)
             barrier(group)
-        for r in share(group, 0, left.shape[1]):
+        for r in no_unroll(share(group, 0, left.shape[1])):
             zone.rate[0, r] = q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
     if THIRD_BODIES:
         put_centres(laws, zone, temperature)
     if THIRD_BODIES and not SELF_HEATING:
-        for slot in share(group, 0, zone.slots.shape[1]):
+        for slot in no_unroll(share(group, 0, zone.slots.shape[1])):
             zone.slots[1, slot] = zone.slots[0, slot]
 
 
 def put_centres(laws, zone, temperature):
     """Put the decadic logarithms of the centres of falloff."""
     found, troe, inverse = zone.falloff, laws.troe, 1.0 / temperature
-    for f in share(zone.group, 0, found.shape[1]):
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         found[0, f] = temperature * troe[1, f]
         found[1, f] = temperature * troe[2, f]
         found[2, f] = troe[3, f] * inverse
     for k in range(3):
         put_exp(found[k], zone.group)
-    for f in share(zone.group, 0, found.shape[1]):
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         a = troe[0, f]
         centre = (1.0 - a) * found[0, f] + a * found[1, f]
         found[0, f] = max(centre + found[2, f], _TINY)
     put_log(found[0], zone.group)
-    for f in share(zone.group, 0, found.shape[1]):
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         found[0, f] /= _TEN
 
 
 def put_falloff(laws, zone):
     """Multiply high-pressure limits by P / (1 + P) F of Lindemann or Troe."""
     found, falloff, slots = zone.falloff, laws.falloff, zone.slots
-    for f in share(zone.group, 0, found.shape[1]):
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         low = slots[0, falloff[1, f]] * zone.partners[falloff[2, f]]
         reduced = low / max(slots[0, falloff[0, f]], _TINY)
         found[1, f] = reduced
         found[2, f] = max(reduced, _TINY)
     put_log(found[2], zone.group)
-    for f in share(zone.group, 0, found.shape[1]):
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         centre = found[0, f]
         x = found[2, f] / _TEN - 0.4 - 0.67 * centre
         ratio = x / (0.75 - 1.27 * centre - 0.14 * x)
         found[2, f] = _TEN * centre / (1.0 + ratio * ratio)
     put_exp(found[2], zone.group)
-    for f in share(zone.group, 0, found.shape[1]):
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         reduced = found[1, f]
         slots[0, falloff[0, f]] *= reduced / (1.0 + reduced) * found[2, f]
     barrier(zone.group)
@@ -277,11 +277,11 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
     """Multiply coefficients by what depends on collision partners, and by the sunlight."""
     laws, group = chemistry.laws, zone.group
     if not SELF_HEATING:
-        for slot in share(group, 0, zone.slots.shape[1]):
+        for slot in no_unroll(share(group, 0, zone.slots.shape[1])):
             zone.slots[0, slot] = zone.slots[1, slot]
         barrier(group)
     total = sum_of_amounts(zone, y)
-    for kind in share(group, 0, zone.partners.size):
+    for kind in no_unroll(share(group, 0, zone.partners.size)):
         amount = laws.usual[kind] * total
         for count in range(laws.other_start[kind], laws.other_start[kind + 1]):
             k = count & NONNEGATIVE
@@ -294,7 +294,7 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
         zone.partners[kind] = density * amount
     barrier(group)
     put_falloff(laws, zone)
-    for count in share(group, 0, laws.plain.shape[1]):
+    for count in no_unroll(share(group, 0, laws.plain.shape[1])):
         zone.slots[0, laws.plain[0, count]] *= zone.partners[laws.plain[1, count]]
     if WIDTH == 1:
         third_bodies(
@@ -316,7 +316,7 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
 def sum_of_amounts(zone, y):
     """Sum of the amounts of all species."""
     total = 0.0
-    for i in share(zone.group, 0, zone.matter.shape[1]):
+    for i in no_unroll(share(zone.group, 0, zone.matter.shape[1])):
         total += y[i]
     return total_of(zone.group, total, 0)
 
@@ -325,19 +325,19 @@ def put_change(chemistry, zone, density, y, change):
     """Compute dy/dt of all species, for the coefficients of the zone."""
     reactions, z, rate, group = chemistry.reactions, zone.activity, zone.rate, zone.group
     species = zone.matter.shape[1]
-    for i in share(group, 0, species):
+    for i in no_unroll(share(group, 0, species)):
         z[2, i] = y[i] * density * z[1, i]
     barrier(group)
     if POWERS:
         put_powers(chemistry.powers, z[2], species, group)
         barrier(group)
     left, right = reactions.left, reactions.right
-    for r in share(group, 0, left.shape[1]):
+    for r in no_unroll(share(group, 0, left.shape[1])):
         K = zone.slots[0, reactions.coefficient[r]] * rate[0, r]
         rate[1, r] = K
         rate[2, r] = K * (z[2, left[0, r]] * z[2, left[1, r]] * z[2, left[2, r]])
     if REVERSIBLE:
-        for r in share(group, 0, right.shape[1]):
+        for r in no_unroll(share(group, 0, right.shape[1])):
             rate[2, r] -= rate[1, r] * (z[2, right[0, r]] * z[2, right[1, r]] * z[2, right[2, r]])
     sum_rates(chemistry, zone, 1.0 / density, change)
 
@@ -361,7 +361,7 @@ def _sum_rates_cuda(chemistry, zone, per, change):
     sums = chemistry.schedule
     barrier(zone.group)
     block_sums(sums.changes, sums.change, zone.rate[2], zone.partial, change)
-    for i in share(zone.group, 0, zone.matter.shape[1]):
+    for i in no_unroll(share(zone.group, 0, zone.matter.shape[1])):
         change[i] *= per
     barrier(zone.group)
 
@@ -392,7 +392,7 @@ def change_of(chemistry, zone, setting, temperature, y, change):
     rise = 0.0
     if SELF_HEATING:
         released, capacity = 0.0, 0.0
-        for i in share(zone.group, 0, zone.matter.shape[1]):
+        for i in no_unroll(share(zone.group, 0, zone.matter.shape[1])):
             released -= zone.matter[1, i] * change[i]
             capacity += zone.matter[2, i] * y[i]
         rise = total_of(zone.group, released, 0) / total_of(zone.group, capacity, 1)
@@ -402,7 +402,7 @@ def change_of(chemistry, zone, setting, temperature, y, change):
 def energy_of_zone(zone, y):
     """The energy of a zone, and its heat capacity, at the temperature of its workspace."""
     energy, capacity = 0.0, 0.0
-    for i in share(zone.group, 0, zone.matter.shape[1]):
+    for i in no_unroll(share(zone.group, 0, zone.matter.shape[1])):
         energy += zone.matter[1, i] * y[i]
         capacity += zone.matter[2, i] * y[i]
     return total_of(zone.group, energy, 0), total_of(zone.group, capacity, 1)
@@ -428,14 +428,14 @@ def put_jacobian(chemistry, zone, renews, values):
     """
     reactions, slopes, found = chemistry.reactions, chemistry.slopes, zone.derivative
     z, left, right = zone.activity, reactions.left, reactions.right
-    for r in share(zone.group, 0, left.shape[1]):
+    for r in no_unroll(share(zone.group, 0, left.shape[1])):
         K, a, b, c = zone.rate[1, r], z[2, left[0, r]], z[2, left[1, r]], z[2, left[2, r]]
         found[3 * r] = K * b * c
         found[3 * r + 1] = K * a * c
         found[3 * r + 2] = K * a * b
     behind = 3 * left.shape[1]
     if REVERSIBLE:
-        for r in share(zone.group, 0, right.shape[1]):
+        for r in no_unroll(share(zone.group, 0, right.shape[1])):
             K, a, b, c = -zone.rate[1, r], z[2, right[0, r]], z[2, right[1, r]], z[2, right[2, r]]
             found[behind + 3 * r] = K * b * c
             found[behind + 3 * r + 1] = K * a * c
@@ -444,7 +444,7 @@ def put_jacobian(chemistry, zone, renews, values):
     if POWERS:
         behind += 3 * right.shape[1]
         size = zone.matter.shape[1] + chemistry.powers.start.size
-        for count in share(zone.group, 0, slopes.power.shape[1]):
+        for count in no_unroll(share(zone.group, 0, slopes.power.shape[1])):
             own = z[2, size + slopes.power[1, count]]
             found[behind + count] = found[slopes.power[0, count]] * own
         barrier(zone.group)
@@ -464,7 +464,7 @@ def _sum_slopes_cpu(chemistry, zone, renews, values):
 def _sum_slopes_cuda(chemistry, zone, renews, values):
     sums, slopes = chemistry.schedule, chemistry.slopes
     block_sums(sums.slopes, sums.slope, zone.derivative, zone.partial, values)
-    for entry in share(zone.group, 0, values.size):
+    for entry in no_unroll(share(zone.group, 0, values.size)):
         values[entry] *= zone.activity[1, slopes.entry[0, entry]]
     barrier(zone.group)
 
@@ -485,14 +485,14 @@ def put_temperature_slopes(
     """
     _, capacity = energy_of_zone(zone, y)
     species = zone.matter.shape[1]
-    for i in share(zone.group, 0, species):
+    for i in no_unroll(share(zone.group, 0, species)):
         row[i] = where(renews, zone.matter[1, i] / capacity, row[i])
     if EXCHANGES:
         _, slope = outside_rate(zone, setting, temperature, y)
         column[species] = where(renews, slope / capacity, column[species])
     more = _WARMER * temperature
     change_of(chemistry, zone, setting, temperature + more, y, warmer)
-    for i in share(zone.group, 0, species):
+    for i in no_unroll(share(zone.group, 0, species)):
         column[i] = where(renews, (warmer[i] - change[i]) / more, column[i])
     barrier(zone.group)
     return where(renews, capacity, before)

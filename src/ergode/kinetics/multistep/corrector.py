@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ergode.core.compiler.language import no_unroll
 from ergode.core.group import ONE, Group, barrier, share, total_of
 from ergode.kinetics.kernel_options import EXCHANGES, SELF_HEATING
 from ergode.kinetics.multistep.activities import (
@@ -97,7 +98,7 @@ def vectors_of(chemistry):
 def norm(vector, weight, group):
     """Root mean square of the errors over the allowed errors."""
     total = 0.0
-    for i in share(group, 0, weight.size):
+    for i in no_unroll(share(group, 0, weight.size)):
         one = vector[i] * weight[i]
         total += one * one
     return math.sqrt(total_of(group, total, 0) / weight.size)
@@ -162,7 +163,7 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
     gamma = h / vectors.gain[1]
     again = anew
     while True:
-        for i in share(group, 0, y.size):
+        for i in no_unroll(share(group, 0, y.size)):
             y[i] = history[0, i]
             correction[i] = 0.0
         barrier(group)
@@ -182,7 +183,7 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                     if renew_factors(chemistry, vectors, gamma) != 0.0:
                         break
                 part = 2.0 / (1.0 + gamma / kept.gamma)
-            for i in share(group, 0, species):
+            for i in no_unroll(share(group, 0, species)):
                 b[i] = gamma * vectors.change[i] - history[1, i] / vectors.gain[1] - correction[i]
                 b[i] /= kept.gamma
             if SELF_HEATING:
@@ -193,7 +194,7 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                 b[species] = (target - energy) / (kept.capacity * kept.gamma)
             barrier(group)
             solve_trial(chemistry, vectors)
-            for i in share(group, 0, y.size):
+            for i in no_unroll(share(group, 0, y.size)):
                 b[i] *= part
                 correction[i] += b[i]
                 y[i] = history[0, i] + correction[i]

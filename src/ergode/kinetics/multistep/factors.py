@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import ByTarget, noinline
+from ergode.core.compiler.language import ByTarget, no_unroll, noinline
 from ergode.core.group import barrier, share, total_of
 from ergode.kinetics.block.elimination import eliminate_levels, warp_substitute
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
@@ -15,13 +15,13 @@ from ergode.kinetics.kernel_options import SELF_HEATING
 def renew_factors(chemistry, vectors, gamma):
     """Factorise the matrix; returns 0 if all pivots are sound, else another number or NaN."""
     slopes, matrix, per, group = chemistry.slopes, vectors.matrix, 1.0 / gamma, vectors.group
-    for entry in share(group, 0, matrix.size):
+    for entry in no_unroll(share(group, 0, matrix.size)):
         matrix[entry] = 0.0
     barrier(group)
-    for entry in share(group, 0, vectors.slopes.size):
+    for entry in no_unroll(share(group, 0, vectors.slopes.size)):
         matrix[slopes.entry[1, entry]] = -vectors.slopes[entry]
     if SELF_HEATING:
-        for i in share(group, 0, slopes.heat.shape[1]):
+        for i in no_unroll(share(group, 0, slopes.heat.shape[1])):
             matrix[slopes.heat[0, i]] = per * vectors.row[i]
             matrix[slopes.heat[1, i]] = -vectors.column[i]
     barrier(group)
@@ -34,7 +34,7 @@ def _factorize_cpu(chemistry, vectors, per):
 
 def _factorize_cuda(chemistry, vectors, per):
     schedule, matrix, group = chemistry.schedule, vectors.matrix, vectors.group
-    for i in share(group, 0, schedule.pivot.size):
+    for i in no_unroll(share(group, 0, schedule.pivot.size)):
         matrix[schedule.pivot[i]] += per
     # Missing variables refer to this one.
     if group.rank == 0:
@@ -55,14 +55,14 @@ def _solve_cpu(chemistry, vectors):
 def _solve_cuda(chemistry, vectors):
     schedule, matrix, inverse = chemistry.schedule, vectors.matrix, vectors.inverse
     x, b, group = vectors.scratch, vectors.trial, vectors.group
-    for i in share(group, 0, b.size):
+    for i in no_unroll(share(group, 0, b.size)):
         x[i] = b[i]
     if group.rank == 0:
         x[b.size] = 0.0
     barrier(group)
     warp_substitute(schedule.forward, matrix, inverse, x)
     warp_substitute(schedule.backward, matrix, inverse, x)
-    for i in share(group, 0, b.size):
+    for i in no_unroll(share(group, 0, b.size)):
         b[i] = x[i] * inverse[i]
     barrier(group)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from ergode.core.compiler.language import by_reference, hold, no_refcount, noinline
+from ergode.core.compiler.language import by_reference, hold, no_refcount, no_unroll, noinline
 from ergode.core.group import barrier, share, total_of
 from ergode.core.status import Status
 from ergode.kinetics.condition_history import history_of, horizon
@@ -88,7 +88,7 @@ def growth(safety, error, order):
 
 def put_weights(absolute, rtol, history, weight, group):
     """Put one over the allowed errors of a step."""
-    for i in share(group, 0, weight.size):
+    for i in no_unroll(share(group, 0, weight.size)):
         weight[i] = 1.0 / (absolute[i] + rtol * abs(history[0, i]))
     barrier(group)
 
@@ -96,7 +96,7 @@ def put_weights(absolute, rtol, history, weight, group):
 def error_of(vectors, constant, species):
     """Error of a step over the allowed one, where an amount below zero is an error too."""
     total = 0.0
-    for i in share(vectors.group, 0, vectors.y.size):
+    for i in no_unroll(share(vectors.group, 0, vectors.y.size)):
         error = abs(vectors.correction[i]) * constant
         if i < species:
             error = max(error, -vectors.y[i])
@@ -117,13 +117,13 @@ def with_energy(setting, start, energy):
 def begin(chemistry, zone, vectors, setting, span):
     """Begin with order 1 at `vectors.y`; returns the first step."""
     group = vectors.group
-    for i in share(group, 0, vectors.y.size):
+    for i in no_unroll(share(group, 0, vectors.y.size)):
         vectors.history[0, i] = vectors.y[i]
     barrier(group)
     outside = put_all_rates(chemistry, zone, vectors, setting)
     speed = norm(vectors.change, vectors.weight, group)
     h = min(span, 0.05 / speed) if speed > 0.0 else span
-    for i in share(group, 0, vectors.y.size):
+    for i in no_unroll(share(group, 0, vectors.y.size)):
         vectors.history[1, i] = h * vectors.change[i]
     if EXCHANGES:
         vectors.history[1, vectors.y.size] = h * outside
@@ -166,7 +166,7 @@ def jump_error(chemistry, zone, vectors, setting, order):
     if start > zone.between[0] and start <= zone.between[1]:
         return 0.0
     y, heat = vectors.y, 0.0
-    for i in share(zone.group, 0, species):
+    for i in no_unroll(share(zone.group, 0, species)):
         jump = jump_of(chemistry, start, y[species], i)
         heat += jump * (y[i] - value_at(vectors.history, order, i, -1.0))
     heat = total_of(zone.group, heat, 0)
@@ -190,7 +190,7 @@ def next_order(vectors, constants, error, order, waiting, ratio, h):
         down = growth(SAFE, size * constants.lower, order)
     if order < MOST and ratio > 0.0:
         scale = constants.ratio / ratio * (h / vectors.past[2]) ** (order + 1)
-        for i in share(vectors.group, 0, vectors.trial.size):
+        for i in no_unroll(share(vectors.group, 0, vectors.trial.size)):
             vectors.trial[i] = vectors.correction[i] - scale * vectors.before[i]
         size = norm(vectors.trial, vectors.weight, vectors.group)
         up = growth(SAFER, size * constants.higher, order + 2)
@@ -209,7 +209,7 @@ def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, d
     species, group = zone.matter.shape[1], vectors.group
     while place < grid.size and grid[place] - grid[0] <= now:
         s = ((grid[place] - grid[0]) - now) / h
-        for i in share(group, 0, out.shape[1]):
+        for i in no_unroll(share(group, 0, out.shape[1])):
             if i < vectors.y.size:
                 out[place, i] = value_at(vectors.history, order, i, s)
             else:
@@ -274,7 +274,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     if OWN_TOLERANCES:
         absolute = conditions.tolerances[:count]
         rtol = conditions.tolerances[conditions.tolerances.size - 1]
-    for i in share(group, 0, count):
+    for i in no_unroll(share(group, 0, count)):
         y[i] = out[0, i]
         history[0, i] = out[0, i]
     barrier(group)
@@ -291,8 +291,10 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     setting = Setting(
         conditions.factors, conditions.density[0], light, hot, 0.0, 0.0, passage, around
     )
-    put_heat(chemistry, zone, setting, hot)
-    if SELF_HEATING:
+    if not SELF_HEATING:
+        put_heat(chemistry, zone, setting, hot)
+    else:
+        put_matter(chemistry, zone, hot, hot)
         energy, _ = energy_of_zone(zone, y)
         setting = with_energy(setting, hot, energy)
     if EXCHANGES:
@@ -360,7 +362,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 factor = min(factor, 0.9 if failures < 2 else 0.2)
             if failures > MOST_FAILURES:
                 # The past says nothing of the future: begin again, without amounts below zero.
-                for i in share(group, 0, count):
+                for i in no_unroll(share(group, 0, count)):
                     y[i] = max(history[0, i], 0.0)
                 barrier(group)
                 h *= 0.1
@@ -381,7 +383,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             below, since = time_after(conditions, below, since, last, h, ends)
             now = (conditions.times[below] - grid[0]) + since
         for j in range(order + 1):
-            for i in share(group, 0, history.shape[1]):
+            for i in no_unroll(share(group, 0, history.shape[1])):
                 history[j, i] += gain[j] * vectors.correction[i]
         barrier(group)
         if SELF_HEATING:
@@ -409,14 +411,14 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             following = setting_over_time(conditions, setting, below, below, 0.0)
             if begins_anew(chemistry, zone, setting, following, history, y, h, vectors.weight):
                 put_weights(absolute, rtol, history, vectors.weight, group)
-                for i in share(group, 0, count):
+                for i in no_unroll(share(group, 0, count)):
                     y[i] = history[0, i]
                 barrier(group)
                 restarts, most = True, FIRST_GROWTH
                 continue
         waiting -= 1
         if waiting == 1 and order < MOST:
-            for i in share(group, 0, count):
+            for i in no_unroll(share(group, 0, count)):
                 vectors.before[i] = vectors.correction[i]
             ratio = constants.ratio
         factor, chosen = 1.0, order
