@@ -114,7 +114,7 @@ class Block:
             "kernel": lambda *f, **_: f[0] if f else lambda g: g,
             "fma": lambda a, b, c: a * b + c,
             "opaque_int": lambda x: x,
-            "rank_now": lambda x: x,
+            "now": lambda x: x,
             "by_reference": lambda record: record,
             "to_bits": lambda x: np.float64(x).view(np.uint64),
             "flat_numbers": lambda array: array,

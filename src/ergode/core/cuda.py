@@ -30,7 +30,6 @@ from numba.cuda.np import arrayobj
 from ergode.core import kernel_cache, machine, slices, stopwatch
 from ergode.core.blocks import Blocks, block_size, blocks_of
 from ergode.core.compiler import intrinsics
-from ergode.core.compiler.device_references import by_reference as by_reference
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.errors import PlanError
 
@@ -39,6 +38,14 @@ try:
     from ergode.core.compiler.device_linking import linked as linked
 except ImportError:  # another numba-cuda: functions of a model are written into its kernels
     external = linked = None  # type: ignore[assignment]
+try:
+    from ergode.core.compiler.device_references import by_reference
+except ImportError:  # another numba-cuda: records are passed in parts
+
+    @intrinsic
+    def by_reference(context, record):  # type: ignore[no-untyped-def]
+        """The record as it is."""
+        return record(record), lambda _, __, ___, arguments: arguments[0]
 
 # Suppress numba's occupancy warning: a small problem cannot fill a device.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
@@ -67,7 +74,7 @@ def opaque_int(context: Any, x: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def rank_now(context: Any, x: Any) -> Any:
+def now(context: Any, x: Any) -> Any:
     """The same integer, at this point of the program: what follows from it is computed after it."""
 
     def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:

@@ -35,7 +35,7 @@ from ergode.core.compiler.language import (
     barrier_of_cluster,
     cuda,
     option,
-    rank_now,
+    now,
     real,
     release_add,
     unroll,
@@ -130,8 +130,24 @@ def _share_cpu(group, start, stop):
         return range(start, stop)
 
 
+def _rank_in(group):
+    return group.rank
+
+
+def rank_anew(group):
+    """The rank, from which nothing follows that was computed before.
+
+    Bound to `rank_in`, it keeps addresses and counts of loops out of registers between loops.
+    """
+    return now(group.rank)
+
+
+rank_in = option(_rank_in)
+"""The rank by which a thread takes its share."""
+
+
 def _share_cuda(group, start, stop):
-    return range(start + rank_now(group.rank), stop, group.size)
+    return range(start + rank_in(group), stop, group.size)
 
 
 share = ByTarget(cpu=_share_cpu, cuda=_share_cuda)
@@ -262,8 +278,8 @@ def _put_of_warp(value, scratch, slot):
 total_of = ByTarget(cpu=_total_cpu, cuda=_total_cuda)
 """``total_of(group, value, slot)`` is the sum over a warp, or a block of up to `WARPS` warps.
 
-In a block it has one barrier. Two sums without a barrier between them need different slots of the scratch memory, 0 or 1. It
-begins with zeros."""
+In a block it has one barrier. Two sums without a barrier between them need different slots of the
+scratch memory, 0 or 1. It begins with zeros."""
 
 largest_of = ByTarget(cpu=_total_cpu, cuda=_largest_cuda)
 """``largest_of(group, value, slot)`` is the largest value, none below 0, as `total_of`."""

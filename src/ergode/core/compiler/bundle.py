@@ -50,7 +50,7 @@ _RESERVED = {
     "noinline_cpu_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
     "atomic_load", "yield_thread", "window", "release_add", "acquire", "barrier_of_cluster",
     "external", "linked", "as_lanes", "flat_numbers", "lane_of", "where", "by_reference",
-    "hold", "rank_now",
+    "hold", "now",
 }  # fmt: skip
 
 

@@ -139,7 +139,7 @@ def noinline_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
 def noinline(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a long device function that CUDA calls instead of inlining it.
 
-    Its arguments must be numbers: an array would be passed in a dozen parts, through memory.
+    Its arguments should be numbers and records by reference: an array is passed in a dozen parts.
     """
     function.noinline = True  # type: ignore[attr-defined]
     return noinline_cpu(function)
@@ -221,10 +221,11 @@ where = Intrinsic("where")
 All three are of the same type.
 """
 by_reference = Intrinsic("by_reference")
-"""`by_reference(record)` is a record that is passed by its address; only on the CPU.
+"""`by_reference(record)` is a record that is passed by its address.
 
-Functions that get it have one argument for it, and read its fields as usual (see `references`).
-The arrays of the record must exist as long: see `hold`.
+Functions that get it have one argument for it, and read its fields as usual. The arrays of the
+record must exist as long: see `hold`. On the CPU see `references`. On CUDA all threads of a block
+make the same record, and a barrier follows: see `device_references`.
 """
 hold = Intrinsic("hold")
 """`hold(record)` keeps arrays that a kernel has made until here; only on the CPU."""
@@ -240,10 +241,11 @@ yield_thread = Intrinsic("yield_thread")
 """`yield_thread()` yields the core to another waiting thread; only on the CPU."""
 release_add = Intrinsic("release_add")
 """`release_add(array, at, amount)` is an atomic add with release order; only on CUDA."""
-rank_now = Intrinsic("rank_now")
 acquire = Intrinsic("acquire")
 """`acquire(array, at)` loads an element with acquire order; only on CUDA."""
 barrier_of_cluster = Intrinsic("barrier_of_cluster")
 """`barrier_of_cluster()` waits for all threads of a cluster of blocks; only on CUDA."""
+now = Intrinsic("now")
+"""`now(integer)` is the same integer; what follows from it is not computed earlier; only on CUDA."""
 cuda: Any = Intrinsic("cuda")
 """CUDA's own vocabulary (threads, shared memory, atomics); only in CUDA kernels."""

@@ -14,7 +14,7 @@ from ergode.core.compiler.language import by_reference, cuda, real, window
 from ergode.core.group import Group, next_member
 from ergode.kinetics.block.schedule import WARP
 from ergode.kinetics.condition_history import history_of
-from ergode.kinetics.kernel_options import EXCHANGES, POWERS, THIRD_BODIES
+from ergode.kinetics.kernel_options import EXCHANGES, POWERS, SELF_HEATING, THIRD_BODIES
 from ergode.kinetics.multistep.activities import Zone
 from ergode.kinetics.multistep.corrector import Vectors
 from ergode.kinetics.multistep.formulas import integrate_zone
@@ -25,33 +25,31 @@ from ergode.kinetics.physics.third_bodies import slope_count
 Shape = tuple[int, ...]
 
 
-def shared_shapes(chemistry: Chemistry) -> list[Shape]:
-    """Shapes of the arrays of a zone in shared memory, in the order of `integrate_group`."""
-    count, powers = chemistry.absolute.size, chemistry.powers
-    width = chemistry.reactions.start.size
-    width += powers.power_count + powers.species.size if powers else 0
-    return [(3, width), *[(count + 1,)] * 6]
-
-
-def scratch_shapes(chemistry: Chemistry) -> list[Shape]:
-    """Shapes of its arrays in device memory."""
-    laws, reactions, sums = chemistry.laws, chemistry.reactions, chemistry.invariants.shape[0]
+def shapes_of(chemistry: Chemistry, heats: bool) -> list[Shape]:
+    """Shapes of the arrays of a zone, those first of which a step reads and writes most."""
+    laws, reactions, powers = chemistry.laws, chemistry.reactions, chemistry.powers
+    sums, slopes, schedule = chemistry.invariants.shape[0], chemistry.slopes, chemistry.schedule
     species, count = reactions.start.size - 1, chemistry.absolute.size
     whole, pairs = reactions.left.shape[1], reactions.right.shape[1]
-    sums_of = chemistry.schedule.changes, chemistry.schedule.slopes
+    width = species + 1 + (powers.power_count + powers.species.size if powers else 0)
+    partial = max(part.place_count for part in (schedule.changes, schedule.slopes))
     return [
-        (laws.exponent.shape[1],), (2, laws.slot_count), (laws.rates.slope_count,),
-        (laws.usual.size,), (3, laws.falloff.shape[1]), (12, species), (3, species), (3, whole),
-        (3 * (whole + pairs) + chemistry.slopes.power.shape[1],),
-        (max(part.place_count for part in sums_of),), (MOST + 1, count + 1), (count,),
-        (chemistry.slopes.entry.shape[1],), (count,), (count,), (chemistry.plan.column.size + 1,),
-        (count + 1,),        ((sums + 3) * sums,),
+        (3, width), (count,), (count,), (count + 1,), (count,), (count,), (count + 1,),
+        (count + 1,), (3, species), (laws.usual.size,), (3, laws.falloff.shape[1]),
+        (chemistry.plan.column.size + 1,), (1 if heats else 2, laws.slot_count), (3, whole),
+        (MOST + 1, count + 1), (count,), (laws.exponent.shape[1],), (12, species),
+        ((sums + 3) * sums,), (partial,), (laws.rates.slope_count,), (count,), (count,),
+        (3 * (whole + pairs) + slopes.power.shape[1],), (slopes.entry.shape[1],),
     ]  # fmt: skip
 
 
-def places_of(shapes: list[Shape]) -> Shape:
-    """Where arrays of these shapes begin in one memory, and where it ends."""
-    return tuple(accumulate(map(prod, shapes), initial=0))
+def places_of(shapes: list[Shape], most: int) -> tuple[Shape, int]:
+    """Where arrays of these shapes begin, and where the last ends; how many numbers are shared.
+
+    Whole arrays are in shared memory, up to `most` numbers.
+    """
+    places = tuple(accumulate(map(prod, shapes), initial=0))
+    return places, max(place for place in places if place <= most)
 
 
 # --- device functions -----------------------------------------------------------------------------
@@ -59,50 +57,74 @@ def places_of(shapes: list[Shape]) -> Shape:
 STEPS = MOST + 2
 
 
+def array_at(shared, mine, at, within, k, shape):
+    """Array k, in shared memory if it ends there (a tuple, as CUDA returns no part of an array)."""
+    if at[k + 1] <= within:
+        return (window(shared, at[k], shape),)
+    return (window(mine, at[k] - within, shape),)
+
+
 def integrate_group(
-    chemistry, at, behind, history, grid, rtol, max_steps, scratch, counter, outcome
+    chemistry, at, within, history, grid, rtol, max_steps, scratch, counter, outcome
 ):
     """Zones from a queue, each by one warp.
 
-    Arrays begin in shared memory and in device memory where `at` and `behind` tell.
+    Arrays begin where `at` tells, up to `within` in shared memory, and then in device memory.
     """
     laws, reactions = chemistry.laws, chemistry.reactions
     species, count = reactions.start.size - 1, chemistry.absolute.size
     whole, pairs = reactions.left.shape[1], reactions.right.shape[1]
     width, longer = species + 1, count + 1 if EXCHANGES else count
     slopes = slope_count(laws.rates) if THIRD_BODIES else 0
-    powers = 3 * (whole + pairs)
+    derivatives = 3 * (whole + pairs)
     if POWERS:
         width += chemistry.powers.start.size - 1 + chemistry.powers.species.size
-        powers += chemistry.slopes.power.shape[1]
-    shared, mine, to = cuda.shared.array(0, real), scratch[cuda.blockIdx.x], behind
+        derivatives += chemistry.slopes.power.shape[1]
+    shared, mine = cuda.shared.array(0, real), scratch[cuda.blockIdx.x]
     group = Group(cuda.threadIdx.x & 0x7FFFFFFFFFFFFFFF, WARP, (), (), ())
+    (activity,) = array_at(shared, mine, at, within, 0, (3, width))
+    (y,) = array_at(shared, mine, at, within, 1, (count,))
+    (change,) = array_at(shared, mine, at, within, 2, (count,))
+    (correction,) = array_at(shared, mine, at, within, 3, (longer,))
+    (trial,) = array_at(shared, mine, at, within, 4, (count,))
+    (weight,) = array_at(shared, mine, at, within, 5, (count,))
+    (row,) = array_at(shared, mine, at, within, 6, (count + 1,))
+    (inverse,) = array_at(shared, mine, at, within, 7, (count + 1,))
+    (matter,) = array_at(shared, mine, at, within, 8, (3, species))
+    (partners,) = array_at(shared, mine, at, within, 9, (laws.usual.size,))
+    (falloff,) = array_at(shared, mine, at, within, 10, (3, laws.falloff.shape[1]))
+    (matrix,) = array_at(shared, mine, at, within, 11, (chemistry.plan.column.size + 1,))
+    (slots,) = array_at(shared, mine, at, within, 12, (1 if SELF_HEATING else 2, laws.slot_count))
+    (rate,) = array_at(shared, mine, at, within, 13, (3, whole))
+    (past,) = array_at(shared, mine, at, within, 14, (MOST + 1, longer))
+    (before,) = array_at(shared, mine, at, within, 15, (count,))
+    (exponential,) = array_at(shared, mine, at, within, 16, (laws.exponent.shape[1],))
+    (packed,) = array_at(shared, mine, at, within, 17, (12, species))
+    (gram,) = array_at(shared, mine, at, within, 18, (at[19] - at[18],))
+    (partial,) = array_at(shared, mine, at, within, 19, (at[20] - at[19],))
+    (steep,) = array_at(shared, mine, at, within, 20, (slopes,))
+    (energies,) = array_at(shared, mine, at, within, 21, (count,))
+    (warmth,) = array_at(shared, mine, at, within, 22, (count,))
+    (derivative,) = array_at(shared, mine, at, within, 23, (derivatives,))
+    (jacobian,) = array_at(shared, mine, at, within, 24, (chemistry.slopes.entry.shape[1],))
+    zone = Zone(
+        exponential, slots, steep, partners, falloff, packed, cuda.local.array(2, real),
+        cuda.local.array((5, 1), real), matter, activity, rate, derivative, partial, group,
+    )  # fmt: skip
+    vectors = Vectors(
+        past, y, change, correction, before, trial, weight, jacobian, energies, warmth, matrix,
+        inverse, row, cuda.local.array(STEPS, real), cuda.local.array(STEPS, real), gram, group,
+    )  # fmt: skip
+    for i in range(group.rank, within, group.size):
+        shared[i] = 0.0
     for i in range(group.rank, mine.size, group.size):
         mine[i] = 0.0
     cuda.syncwarp()
-    zone = Zone(
-        window(mine, to[0], (laws.exponent.shape[1],)), window(mine, to[1], (2, laws.slot_count)),
-        window(mine, to[2], (slopes,)), window(mine, to[3], (laws.usual.size,)),
-        window(mine, to[4], (3, laws.falloff.shape[1])), window(mine, to[5], (12, species)),
-        cuda.local.array(2, real), cuda.local.array((5, 1), real),
-        window(mine, to[6], (3, species)), window(shared, at[0], (3, width)),
-        window(mine, to[7], (3, whole)), window(mine, to[8], (powers,)),
-        window(mine, to[9], (to[10] - to[9],)), group,
-    )  # fmt: skip
-    vectors = Vectors(
-        window(mine, to[10], (MOST + 1, longer)), window(shared, at[1], (count,)),
-        window(shared, at[2], (count,)), window(shared, at[3], (longer,)),
-        window(mine, to[11], (count,)), window(shared, at[4], (count,)),
-        window(shared, at[5], (count,)), window(mine, to[12], (chemistry.slopes.entry.shape[1],)),
-        window(mine, to[13], (count,)), window(mine, to[14], (count,)),
-        window(mine, to[15], (chemistry.plan.column.size + 1,)), window(mine, to[16], (count + 1,)), window(shared, at[6], (count + 1,)),
-        cuda.local.array(STEPS, real), cuda.local.array(STEPS, real),
-        window(mine, to[17], (to[18] - to[17],)), group,
-    )  # fmt: skip
     for i in range(group.rank, whole, group.size):
-        zone.rate[0, i] = 1.0
-    for i in range(group.rank, 3 * width, group.size):
-        shared[at[0] + i] = 1.0
+        rate[0, i] = 1.0
+    for i in range(group.rank, width, group.size):
+        for k in range(3):
+            activity[k, i] = 1.0
     cuda.syncwarp()
     tables, own, its = by_reference(chemistry), by_reference(zone), by_reference(vectors)
     cuda.syncwarp()

@@ -12,7 +12,7 @@ from ergode.core import kernels
 from ergode.core.buffers import put_table
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
-from ergode.core.group import bindings_of_size
+from ergode.core.group import bindings_of_size, rank_anew, rank_in
 from ergode.kinetics.block.elimination import THREADS
 from ergode.kinetics.block.launch import BlockLaunch, Launch
 from ergode.kinetics.block.schedule import INDEXABLE, WARP
@@ -51,6 +51,9 @@ _USED = (
 
 _REGISTERS = 64
 """Of a thread, so that 32 warps are on a multiprocessor together."""
+_SHARED = 3_400
+"""Numbers of a zone in shared memory, at most."""
+
 _ALONE = MIXTURES, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
 """With these, zones are integrated one at a time."""
 _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, half the time
@@ -116,16 +119,14 @@ def group_launch(problem: Problem, device: Device) -> BlockLaunch:
     used[EXCHANGES] = bound[COMPRESSED] or bound[WALLED]
     kernel = kernels.cuda_kernel(
         by_group.integrate_group, registers=_REGISTERS,
-        bindings={**used, **bindings_of_size(WARP), THREADS: WARP},
+        bindings={**used, **bindings_of_size(WARP), THREADS: WARP, rank_in: rank_anew},
     )  # fmt: skip
-    at, behind = (
-        by_group.places_of(shapes(tables))
-        for shapes in (by_group.shared_shapes, by_group.scratch_shapes)
-    )
+    shapes = by_group.shapes_of(tables, bound[SELF_HEATING])
+    places, within = by_group.places_of(shapes, _SHARED)
     return BlockLaunch(
-        device, kernel, (put_table(device, tables), at, behind),
+        device, kernel, (put_table(device, tables), places, within),
         (problem.options.rtol, problem.options.max_steps), threads=WARP,
-        shared_count=at[-1], scratch_count=behind[-1],
+        shared_count=within, scratch_count=places[-1] - within,
     )  # fmt: skip
 
 
