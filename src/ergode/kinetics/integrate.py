@@ -351,7 +351,6 @@ def integrate(
         one_rtol, one_atol = BY_ZONE, (BY_ZONE,) * len(one_atol)
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
-    chosen.refuse(chosen.why_not_on(device))
     check_room(
         # Twice: as the output of kernels, and as the result.
         8 * zones.count * grid.size * (2 * zones.amounts.shape[1] + len(network.rules) + 8),

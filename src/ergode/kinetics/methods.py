@@ -36,7 +36,7 @@ class Method(methods.Method):
     implicit: bool = False
     needs_conserved_sum: bool = False  # whether step-size control uses a conserved sum of species
     max_steps: int = _LARGEST_COUNT  # default of the largest number of steps of a zone
-    # Whether the method keeps a history of steps: for closed zones, on CPUs.
+    # Whether the method keeps a history of steps: for closed zones of molecules.
     multistep: bool = False
 
     def why_unsupported(
@@ -72,10 +72,6 @@ class Method(methods.Method):
             return "cannot integrate coefficients that depend on sunlight; use 'rodas4'"
         if heating != FIXED and not self.implicit:
             return "cannot integrate the temperature; use 'rodas4'"
-        return None
-
-    def why_not_on(self, device: Device) -> str | None:
-        """Why zones cannot be integrated on this device; None if they can."""
         return None
 
     def why_uncontrolled(self, mechanism: Mechanism) -> str | None:

@@ -90,8 +90,8 @@ def vectors_of(chemistry):
     return Vectors(
         rows_of(MOST + 1, width), row_of(count), row_of(count), row_of(width), row_of(count),
         row_of(count), row_of(count), row_of(chemistry.slopes.entry.shape[1]), row_of(count),
-        row_of(count), row_of(chemistry.plan.column.size), row_of(0), row_of(count), row_of(MOST + 2),
-        row_of(MOST + 2), row_of((sums + 3) * sums), ONE,
+        row_of(count), row_of(chemistry.plan.column.size), row_of(0), row_of(count),
+        row_of(MOST + 2), row_of(MOST + 2), row_of((sums + 3) * sums), ONE,
     )  # fmt: skip
 
 

@@ -254,8 +254,8 @@ def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
     # Coefficients are of concentrations here: no power of the density is applied.
     return Laws(
         np.ascontiguousarray(exponent[term]), term.astype(np.uint32), every.slot_count,
-        filled.astype(np.uint32), np.append(starts[filled], starts[-1]), row.ravel().astype(np.uint32),
-        every.prefactor, usual, _starts(others),
+        filled.astype(np.uint32), np.append(starts[filled], starts[-1]),
+        row.ravel().astype(np.uint32), every.prefactor, usual, _starts(others),
         np.array([i for one in others for i, _ in one], np.uint32),
         np.array([v for one in others for _, v in one], np.float64),
         np.array([every.third_body_reaction[plain], every.third_body_set[plain]], np.uint32),
