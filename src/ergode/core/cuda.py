@@ -47,6 +47,7 @@ except ImportError:  # another numba-cuda: records are passed in parts
         """The record as it is."""
         return record(record), lambda _, __, ___, arguments: arguments[0]
 
+
 # Suppress numba's occupancy warning: a small problem cannot fill a device.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 pause_while_compiling(event, "numba-cuda:compiler_lock")

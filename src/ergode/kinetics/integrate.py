@@ -171,7 +171,7 @@ def integrate(
         - ``"rosenbrock23"``: a Rosenbrock method of order 2, which follows `rtol`; for two or three
           digits
         - ``"bdf"``: backward differentiation formulas of order 1 to 5, which follow `rtol`; for
-          chemistry on a CPU, and accurate solutions
+          chemistry, and accurate solutions
         - ``"asymptotic"``: explicit, with the asymptotic formula for stiff species; for comparison
           with published codes
         - ``"quasi-steady-state"``: explicit, by relaxation of every species towards its steady

@@ -97,7 +97,7 @@ METHODS = {
         ),
         Method(
             "bdf", "backward differentiation formulas of order 1 to 5, which follow `rtol`",
-            "chemistry on a CPU, and accurate solutions", MultistepRunner(),
+            "chemistry, and accurate solutions", MultistepRunner(),
             implicit=True, max_steps=100_000, multistep=True,
         ),
         Method(

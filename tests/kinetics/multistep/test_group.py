@@ -6,10 +6,11 @@ from grid_of_threads import Block
 from kernel_cases import ROBERTSON, burning
 
 import ergode
+from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.kinetics import Trajectory, integrate
 from ergode.kinetics.conditions import zones_of
-from ergode.kinetics.kernel_options import MIXTURES, OWN_TOLERANCES, POWERS, SUNLIT, SWEPT, TIMED
+from ergode.kinetics.kernel_options import OWN_TOLERANCES, SWEPT
 from ergode.kinetics.launch import Options, empty_outcome, problem_of, run_zones
 from ergode.kinetics.methods import METHODS
 from ergode.kinetics.multistep.runner import group_launch
@@ -68,3 +69,78 @@ def test_the_kernel_of_a_gpu_run_in_python_is_that_of_a_cpu(case):
     np.testing.assert_allclose(found.taken, expected.taken, rtol=0.05)
     np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-5, atol=1e-13)
     np.testing.assert_allclose(found.fastest_heating, expected.fastest_heating, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["a volume over time and a wall", pytest.param("sunlight and a power", marks=pytest.mark.slow)],
+)
+def test_kernels_compile(case):
+    """With prefactors and tolerances of each zone."""
+    pytest.importorskip("numba_cuda")
+    from ergode.core import cuda
+
+    network, given, end = CASES[case]
+    grid = np.array([0.0, end])
+    _, zones, _, launch = launch_of(network, given, grid)
+    bindings = dict(launch.kernel.bindings) | {SWEPT: True, OWN_TOLERANCES: True}
+    kernel = kernels.cuda_kernel(launch.kernel.bodies["cuda"][0], bindings=bindings)
+    history = zones.history._replace(tolerances=np.zeros((1, 9)), factors=np.zeros((1, 9)))
+    scratch, counter = np.zeros((1, 9)), np.zeros(1, np.int32)
+    arguments = launch.arguments(history, grid, scratch, counter, empty_outcome(zones, grid))
+    assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)
+
+
+def both(network, times, **given):
+    """The same call on a CPU and on a GPU."""
+    return (
+        integrate(network, times=times, method="bdf", rtol=1e-7, device=device, **given)
+        for device in ("cpu", "cuda")
+    )
+
+
+@pytest.mark.cuda
+@pytest.mark.filterwarnings("ignore::ergode.AccuracyWarning")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_gpu_agrees_with_a_cpu(case):
+    network, given, end = case
+    one, other = both(network, np.array([0.0, 0.3 * end, end]), **given)
+    assert (one["status"] == 0).all() and (other["status"] == 0).all()
+    amounts = one["concentration"].values
+    np.testing.assert_allclose(
+        other["concentration"], amounts, rtol=1e-5, atol=1e-8 * amounts.max()
+    )
+    np.testing.assert_allclose(other["step_count"], one["step_count"], rtol=0.05)
+
+
+@pytest.mark.cuda
+def test_reactors_from_a_queue_are_those_of_a_cpu_and_repeat_every_bit():
+    """More of them than run at once, each with its own tolerance."""
+    count = 6_000
+    given = HOT | {
+        "temperature": np.linspace(1200.0, 2000.0, count), "heating": "constant-volume",
+        "rtol": np.geomspace(1e-5, 1e-7, count),
+    }  # fmt: skip
+    runs = [
+        integrate(burning(), times=[0.0, 1e-7, 1e-4], method="bdf", device=device, **given)
+        for device in ("cpu", "cuda", "cuda")
+    ]
+    for name in ("concentration", "temperature", "step_count"):
+        np.testing.assert_array_equal(runs[1][name], runs[2][name])
+    np.testing.assert_allclose(runs[1]["temperature"], runs[0]["temperature"], rtol=1e-4)
+    means = [one["step_count"].mean().item() for one in runs]
+    assert means[1] == pytest.approx(means[0], rel=0.01)
+
+
+@pytest.mark.cuda
+def test_cells_on_a_gpu_are_those_of_a_cpu():
+    """In `burn`."""
+    hot, dense = np.linspace(1300.0, 1700.0, 40), np.full(40, 1e-5)
+    fractions = np.tile([0.01, 0.2, 0.7, 0.09], (40, 1))
+    one, other = (
+        ergode.kinetics.burn(burning(), hot, dense, fractions, 1e-6, method="bdf", device=device,
+                             rtol=1e-7, heating="constant-volume")
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    np.testing.assert_allclose(other.mass_fraction, one.mass_fraction, rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(other.energy, one.energy, rtol=1e-4)

@@ -90,9 +90,7 @@ def _place(builder: Any, address: Any, offset: int, kind: Any) -> Any:
 
 
 def _store(context: Any, builder: Any, address: Any, kind: Any, record: Any) -> None:
-    for index, (field, own) in enumerate(
-        zip(kind.fields.values(), kind.record.types, strict=True)
-    ):
+    for index, (field, own) in enumerate(zip(kind.fields.values(), kind.record.types, strict=True)):
         value = builder.extract_value(record, index)
         if isinstance(field.kind, Reference):
             place = builder.gep(address, [ir.IntType(32)(field.offset)], inbounds=True)

@@ -246,6 +246,6 @@ acquire = Intrinsic("acquire")
 barrier_of_cluster = Intrinsic("barrier_of_cluster")
 """`barrier_of_cluster()` waits for all threads of a cluster of blocks; only on CUDA."""
 now = Intrinsic("now")
-"""`now(integer)` is the same integer; what follows from it is not computed earlier; only on CUDA."""
+"""`now(integer)` is the integer; what follows from it is not computed earlier; only on CUDA."""
 cuda: Any = Intrinsic("cuda")
 """CUDA's own vocabulary (threads, shared memory, atomics); only in CUDA kernels."""

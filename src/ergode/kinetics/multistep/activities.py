@@ -39,6 +39,7 @@ from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 # --- device functions -----------------------------------------------------------------------------
 
 _TINY, _TEN = 1e-300, 2.302585092994046
+HOT = 11
 _WARMER = 1e-7
 """Relative increment of the temperature in finite differences."""
 
@@ -70,14 +71,14 @@ class Zone(NamedTuple):
     falloff: np.ndarray
     packed: np.ndarray  # [12, species_count]: see `pack`
     between: np.ndarray  # [2]: temperatures between which `packed` holds
-    # [5, 1]: temperature, its logarithm, that of a concentration, workspace, temperature at the
-    # start of the step.
+    # [11, 1]: temperature, its logarithm, that of a concentration, temperature at the start of the
+    # step; and what parameters of exponents are multiplied by.
     hot: np.ndarray
     # [3, species_count]: ln q; internal energy or enthalpy [erg/mol]; its derivative [erg/(mol K)].
     matter: np.ndarray
     # [3, species_count + 1 + power_size]: q, 1 / q and z of species; one; and powers.
     activity: np.ndarray
-    # [3, reaction_count]: product of q over the reactants; K; net rate.
+    # [2, reaction_count]: net rate; product of q over the reactants, at a given temperature.
     rate: np.ndarray
     derivative: np.ndarray  # of rates with respect to activities
     partial: np.ndarray  # workspace of sums by many threads
@@ -96,14 +97,12 @@ def zone_of(chemistry):
     for i in range(width):
         for k in range(3):
             activity[k, i] = 1.0
-    rate = rows_of(3, whole)
-    for r in range(whole):
-        rate[0, r] = 1.0
     return Zone(
         row_of(laws.exponent.shape[1]), rows_of(2, laws.slot_count),
         np.empty(slope_count(laws.rates) if THIRD_BODIES else 0), row_of(laws.usual.size),
         rows_of(3, laws.falloff.shape[1]),
-        rows_of(12, species), row_of(2), rows_of(5, 1), rows_of(3, species), activity, rate,
+        rows_of(12, species), row_of(2), rows_of(HOT, 1), rows_of(3, species), activity,
+        rows_of(2, whole),
         row_of(3 * (whole + pairs) + chemistry.slopes.power.shape[1]), row_of(0), ONE,
     )  # fmt: skip
 
@@ -138,12 +137,12 @@ def pack(chemistry, packed, between, start, temperature, group):
 def put_matter(chemistry, zone, start, temperature):
     """Put ln q, energies and heat capacities of molecules at a temperature."""
     own, group = zone.hot, zone.group
-    own[0, 0], own[1, 0], own[4, 0] = temperature, temperature, start
+    own[0, 0], own[1, 0], own[3, 0] = temperature, temperature, start
     own[2, 0] = STANDARD_ATMOSPHERE / (GAS_CONSTANT * temperature)
     for lane in range(WIDTH):
         between, hot = lane_of(zone.between, lane), lane_of(own, lane)
         if not (hot[0, 0] > between[0] and hot[0, 0] <= between[1]):
-            pack(chemistry, lane_of(zone.packed, lane), between, hot[4, 0], hot[0, 0], group)
+            pack(chemistry, lane_of(zone.packed, lane), between, hot[3, 0], hot[0, 0], group)
     put_log(own[1], ONE)
     put_log(own[2], ONE)
     t, inverse, logarithm, unit = temperature, 1.0 / temperature, own[1, 0], own[2, 0]
@@ -189,15 +188,15 @@ def put_heat(chemistry, zone, setting, temperature):
     laws, reactions, group = chemistry.laws, chemistry.reactions, zone.group
     found = zone.exponential
     zone.hot[0, 0] = temperature
-    for row in no_unroll(share(group, 0, found.size)):
-        found[row] = 0.0
     for k in range(laws.term.size):
         for lane in range(WIDTH):
             own = lane_of(zone.hot, lane)
-            own[3, 0] = term_at(laws.term[k], own[0, 0] * 1e-9)
-        value = zone.hot[3, 0]
-        for row in no_unroll(share(group, 0, found.size)):
-            found[row] += laws.exponent[k, row] * value
+            own[4 + k, 0] = term_at(laws.term[k], own[0, 0] * 1e-9)
+    for row in no_unroll(share(group, 0, found.size)):
+        total = 0.0
+        for k in range(laws.term.size):
+            total += laws.exponent[k, row] * zone.hot[4 + k, 0]
+        found[row] = total
     put_exp(found, group)
     barrier(group)
     for count in no_unroll(share(group, 0, laws.slot.size)):
@@ -225,8 +224,9 @@ def put_heat(chemistry, zone, setting, temperature):
         if POWERS:
             put_powers(chemistry.powers, q[0], species, group)
             barrier(group)
-        for r in no_unroll(share(group, 0, left.shape[1])):
-            zone.rate[0, r] = q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
+        if not SELF_HEATING:
+            for r in no_unroll(share(group, 0, left.shape[1])):
+                zone.rate[1, r] = q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
     if THIRD_BODIES:
         put_centres(laws, zone, temperature)
     if THIRD_BODIES and not SELF_HEATING:
@@ -321,6 +321,17 @@ def sum_of_amounts(zone, y):
     return total_of(zone.group, total, 0)
 
 
+def constant_of(reactions, zone, r):
+    """K of a reaction: its coefficient times q of the reactants."""
+    K = zone.slots[0, reactions.coefficient[r]]
+    if REVERSIBLE and SELF_HEATING:
+        q, left = zone.activity, reactions.left
+        K *= q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
+    elif REVERSIBLE:
+        K *= zone.rate[1, r]
+    return K
+
+
 def put_change(chemistry, zone, density, y, change):
     """Compute dy/dt of all species, for the coefficients of the zone."""
     reactions, z, rate, group = chemistry.reactions, zone.activity, zone.rate, zone.group
@@ -332,13 +343,14 @@ def put_change(chemistry, zone, density, y, change):
         put_powers(chemistry.powers, z[2], species, group)
         barrier(group)
     left, right = reactions.left, reactions.right
-    for r in no_unroll(share(group, 0, left.shape[1])):
-        K = zone.slots[0, reactions.coefficient[r]] * rate[0, r]
-        rate[1, r] = K
-        rate[2, r] = K * (z[2, left[0, r]] * z[2, left[1, r]] * z[2, left[2, r]])
-    if REVERSIBLE:
-        for r in no_unroll(share(group, 0, right.shape[1])):
-            rate[2, r] -= rate[1, r] * (z[2, right[0, r]] * z[2, right[1, r]] * z[2, right[2, r]])
+    pairs = right.shape[1]
+    for r in no_unroll(share(group, 0, pairs)):
+        forward = z[2, left[0, r]] * z[2, left[1, r]] * z[2, left[2, r]]
+        back = z[2, right[0, r]] * z[2, right[1, r]] * z[2, right[2, r]]
+        rate[0, r] = constant_of(reactions, zone, r) * (forward - back)
+    for r in no_unroll(share(group, pairs, left.shape[1])):
+        forward = z[2, left[0, r]] * z[2, left[1, r]] * z[2, left[2, r]]
+        rate[0, r] = constant_of(reactions, zone, r) * forward
     sum_rates(chemistry, zone, 1.0 / density, change)
 
 
@@ -349,18 +361,18 @@ def _sum_rates_cpu(chemistry, zone, per, change):
         begin, end = reactions.start[i], reactions.start[i + 1]
         for count in range(begin, end - 1, 2):
             k = count & NONNEGATIVE
-            even += reactions.change[k] * rate[2, reactions.reaction[k]]
-            odd += reactions.change[k + 1] * rate[2, reactions.reaction[k + 1]]
+            even += reactions.change[k] * rate[0, reactions.reaction[k]]
+            odd += reactions.change[k + 1] * rate[0, reactions.reaction[k + 1]]
         if (end - begin) % 2 == 1:
             k = (end - 1) & NONNEGATIVE
-            even += reactions.change[k] * rate[2, reactions.reaction[k]]
+            even += reactions.change[k] * rate[0, reactions.reaction[k]]
         change[i] = (even + odd) * per
 
 
 def _sum_rates_cuda(chemistry, zone, per, change):
     sums = chemistry.schedule
     barrier(zone.group)
-    block_sums(sums.changes, sums.change, zone.rate[2], zone.partial, change)
+    block_sums(sums.changes, sums.change, zone.rate[0], zone.partial, change)
     for i in no_unroll(share(zone.group, 0, zone.matter.shape[1])):
         change[i] *= per
     barrier(zone.group)
@@ -429,14 +441,16 @@ def put_jacobian(chemistry, zone, renews, values):
     reactions, slopes, found = chemistry.reactions, chemistry.slopes, zone.derivative
     z, left, right = zone.activity, reactions.left, reactions.right
     for r in no_unroll(share(zone.group, 0, left.shape[1])):
-        K, a, b, c = zone.rate[1, r], z[2, left[0, r]], z[2, left[1, r]], z[2, left[2, r]]
+        K = constant_of(reactions, zone, r)
+        a, b, c = z[2, left[0, r]], z[2, left[1, r]], z[2, left[2, r]]
         found[3 * r] = K * b * c
         found[3 * r + 1] = K * a * c
         found[3 * r + 2] = K * a * b
     behind = 3 * left.shape[1]
     if REVERSIBLE:
         for r in no_unroll(share(zone.group, 0, right.shape[1])):
-            K, a, b, c = -zone.rate[1, r], z[2, right[0, r]], z[2, right[1, r]], z[2, right[2, r]]
+            K = -constant_of(reactions, zone, r)
+            a, b, c = z[2, right[0, r]], z[2, right[1, r]], z[2, right[2, r]]
             found[behind + 3 * r] = K * b * c
             found[behind + 3 * r + 1] = K * a * c
             found[behind + 3 * r + 2] = K * a * b

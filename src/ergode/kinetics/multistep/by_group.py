@@ -15,7 +15,7 @@ from ergode.core.group import Group, next_member
 from ergode.kinetics.block.schedule import WARP
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.kernel_options import EXCHANGES, POWERS, SELF_HEATING, THIRD_BODIES
-from ergode.kinetics.multistep.activities import Zone
+from ergode.kinetics.multistep.activities import HOT, Zone
 from ergode.kinetics.multistep.corrector import Vectors
 from ergode.kinetics.multistep.formulas import integrate_zone
 from ergode.kinetics.multistep.nordsieck import MOST
@@ -36,8 +36,8 @@ def shapes_of(chemistry: Chemistry, heats: bool) -> list[Shape]:
     return [
         (3, width), (count,), (count,), (count + 1,), (count,), (count,), (count + 1,),
         (count + 1,), (3, species), (laws.usual.size,), (3, laws.falloff.shape[1]),
-        (chemistry.plan.column.size + 1,), (1 if heats else 2, laws.slot_count), (3, whole),
-        (MOST + 1, count + 1), (count,), (laws.exponent.shape[1],), (12, species),
+        (MOST + 1, count + 1), (1 if heats else 2, whole), (1 if heats else 2, laws.slot_count),
+        (chemistry.plan.column.size + 1,), (count,), (laws.exponent.shape[1],), (12, species),
         ((sums + 3) * sums,), (partial,), (laws.rates.slope_count,), (count,), (count,),
         (3 * (whole + pairs) + slopes.power.shape[1],), (slopes.entry.shape[1],),
     ]  # fmt: skip
@@ -93,10 +93,10 @@ def integrate_group(
     (matter,) = array_at(shared, mine, at, within, 8, (3, species))
     (partners,) = array_at(shared, mine, at, within, 9, (laws.usual.size,))
     (falloff,) = array_at(shared, mine, at, within, 10, (3, laws.falloff.shape[1]))
-    (matrix,) = array_at(shared, mine, at, within, 11, (chemistry.plan.column.size + 1,))
-    (slots,) = array_at(shared, mine, at, within, 12, (1 if SELF_HEATING else 2, laws.slot_count))
-    (rate,) = array_at(shared, mine, at, within, 13, (3, whole))
-    (past,) = array_at(shared, mine, at, within, 14, (MOST + 1, longer))
+    (matrix,) = array_at(shared, mine, at, within, 14, (chemistry.plan.column.size + 1,))
+    (slots,) = array_at(shared, mine, at, within, 13, (1 if SELF_HEATING else 2, laws.slot_count))
+    (rate,) = array_at(shared, mine, at, within, 12, (1 if SELF_HEATING else 2, whole))
+    (past,) = array_at(shared, mine, at, within, 11, (MOST + 1, longer))
     (before,) = array_at(shared, mine, at, within, 15, (count,))
     (exponential,) = array_at(shared, mine, at, within, 16, (laws.exponent.shape[1],))
     (packed,) = array_at(shared, mine, at, within, 17, (12, species))
@@ -109,7 +109,7 @@ def integrate_group(
     (jacobian,) = array_at(shared, mine, at, within, 24, (chemistry.slopes.entry.shape[1],))
     zone = Zone(
         exponential, slots, steep, partners, falloff, packed, cuda.local.array(2, real),
-        cuda.local.array((5, 1), real), matter, activity, rate, derivative, partial, group,
+        cuda.local.array((HOT, 1), real), matter, activity, rate, derivative, partial, group,
     )  # fmt: skip
     vectors = Vectors(
         past, y, change, correction, before, trial, weight, jacobian, energies, warmth, matrix,
@@ -120,8 +120,6 @@ def integrate_group(
     for i in range(group.rank, mine.size, group.size):
         mine[i] = 0.0
     cuda.syncwarp()
-    for i in range(group.rank, whole, group.size):
-        rate[0, i] = 1.0
     for i in range(group.rank, width, group.size):
         for k in range(3):
             activity[k, i] = 1.0
