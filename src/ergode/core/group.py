@@ -34,6 +34,7 @@ from ergode.core.compiler.language import (
     atomic_load,
     barrier_of_cluster,
     cuda,
+    noinline_cuda,
     now,
     option,
     real,
@@ -150,7 +151,7 @@ def _share_cuda(group, start, stop):
     return range(start + rank_in(group), stop, group.size)
 
 
-share = ByTarget(cpu=_share_cpu, cuda=_share_cuda)
+share = ByTarget(cpu=_share_cpu, cuda=_share_cuda, indices=True)
 """``share(group, start, stop)`` is the part of a range for one thread.
 
 It is consecutive on a CPU, and strided on CUDA, so that reads coalesce."""
@@ -237,7 +238,7 @@ def _total_cpu(group, value, slot):
 
 def _total_cuda(group, value, slot):
     if KIND == PART and SIZE == 32:
-        return sum_of_lanes(value, 32)
+        return sum_of_warp(value)
     elif KIND == BLOCK:
         for turn in range(5):
             value += cuda.shfl_down_sync(EVERY_LANE, value, 16 >> turn)
@@ -505,6 +506,12 @@ def sum_of_lanes(value, count):
         if 1 << turn < count:
             value += cuda.shfl_xor_sync(EVERY_LANE, value, 1 << turn)
     return value
+
+
+@noinline_cuda
+def sum_of_warp(value):
+    """The sum over a warp, for each of its threads; called, where code has to be short."""
+    return sum_of_lanes(value, 32)
 
 
 def least_of_lanes(value):

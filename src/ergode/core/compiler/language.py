@@ -51,6 +51,7 @@ class ByTarget:
 
     cpu: Callable[..., Any]
     cuda: Callable[..., Any]
+    indices: bool = False  # whether it is a range of numbers that are not negative
 
     def __call__(self, *_: Any) -> Any:
         raise TypeError(
@@ -136,13 +137,18 @@ def noinline_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def noinline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a long device function that CUDA calls instead of inlining it.
+def noinline_cuda(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a device function that CUDA calls instead of inlining it.
 
     Its arguments should be numbers and records by reference: an array is passed in a dozen parts.
     """
     function.noinline = True  # type: ignore[attr-defined]
-    return noinline_cpu(function)
+    return function
+
+
+def noinline(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a long device function that no target inlines (see `noinline_cuda`)."""
+    return noinline_cpu(noinline_cuda(function))
 
 
 def no_refcount(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,7 +11,14 @@ from __future__ import annotations
 
 import math
 
-from ergode.core.compiler.language import by_reference, hold, no_refcount, no_unroll, noinline
+from ergode.core.compiler.language import (
+    by_reference,
+    hold,
+    no_refcount,
+    no_unroll,
+    noinline,
+    noinline_cuda,
+)
 from ergode.core.group import barrier, share, total_of
 from ergode.core.status import Status
 from ergode.kinetics.condition_history import history_of, horizon
@@ -81,6 +88,7 @@ MOST_FAILURES = 3
 """Failures of a step after which the order falls to one."""
 
 
+@noinline_cuda
 def growth(safety, error, order):
     """Ratio of the next step to this one."""
     return 1.0 / ((safety * error) ** (1.0 / order) + 1e-6)
