@@ -168,9 +168,20 @@ class Block:
     def _run_thread(self, arguments):
         yield from self.kernel(*arguments) or ()  # no generator if it never waits
 
+    def _let_go(self, barrier, count, waiting, ready, order):
+        """Let threads go on if all are at a barrier."""
+        there = waiting.get(barrier, ())
+        if there and len(there) == count:
+            if barrier == "block":
+                self.readers.clear()
+                self.changers.clear()
+            ready.extend(order.permutation(there).tolist())
+            del waiting[barrier]
+
     def run(self, *arguments):
         arguments = _wide(arguments)
         kernels = [self._run_thread(arguments) for _ in range(self.threads)]
+        alive = self.threads
         ready, waiting, order = deque(range(self.threads)), {}, np.random.default_rng(1)
         with np.errstate(all="ignore"):
             while ready:
@@ -178,15 +189,14 @@ class Block:
                 try:
                     barrier, count = next(kernels[self.thread])
                 except StopIteration:
+                    alive -= 1
+                    self._let_go("block", alive, waiting, ready, order)
                     continue
+                if barrier == "block":
+                    count = alive
                 there = waiting.setdefault(barrier, [])
                 there.append(self.thread)
-                if len(there) == count:
-                    if barrier == "block":
-                        self.readers.clear()
-                        self.changers.clear()
-                    ready.extend(order.permutation(there).tolist())
-                    del waiting[barrier]
+                self._let_go(barrier, count, waiting, ready, order)
         assert not waiting, f"not all threads reach a barrier: {waiting}"
 
 

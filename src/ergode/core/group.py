@@ -229,6 +229,36 @@ def _wait_for_some(blocks, words):
         cuda.syncthreads()
 
 
+def _meet_cpu():
+    return None
+
+
+def _meet_cuda():
+    cuda.syncthreads()
+
+
+meet = ByTarget(cpu=_meet_cpu, cuda=_meet_cuda)
+"""``meet()`` waits for all groups of a block that have not ended.
+
+Groups that run the same code at the same time fetch it once."""
+
+
+def thread_in_group():
+    """Number of a thread in its block, or in its warp where this is the group."""
+    if KIND == PART:
+        return cuda.threadIdx.x & 31
+    else:
+        return cuda.threadIdx.x & 0x7FFFFFFFFFFFFFFF
+
+
+def threads_of_group():
+    """Number of threads of a block, or of a warp where this is the group."""
+    if KIND == PART:
+        return 32
+    else:
+        return cuda.blockDim.x
+
+
 # ---- sums over a group
 
 

@@ -1,13 +1,13 @@
 """Pass a record to device functions by its address in shared memory; only on CUDA.
 
 A record of many arrays that is passed in parts fills the registers of every thread, and more: each
-keeps its own copy of addresses that all have in common. A record `by_reference` is in the shared
-memory of the block, once, and a function loads the fields that it uses. So functions need not be
+keeps its own copy of addresses that all have in common. A record `by_reference` is in shared
+memory, once for a warp, and a function loads the fields that it uses. So functions need not be
 inlined (see `language.noinline`).
 
-All threads of a block make the same record. It has arrays in order of rows, of which address and
+All threads of a warp make the same record. It has arrays in order of rows, of which address and
 shape are kept, numbers, and records. Arrays of local memory have equal addresses in all threads. A
-`Group` is not kept: the one that is read is that of the thread that reads it, in a block of a warp.
+`Group` is not kept: the one that is read is that of the thread that reads it, in its warp.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from numba.cuda.extending import intrinsic, register_model
 from numba.cuda.np import arrayobj
 from numba.cuda.typing.templates import AttributeTemplate
 
-_SHARED, _WORD, _WARP = 3, 8, 32
+_SHARED, _WORD, _WARP, _MOST_WARPS = 3, 8, 32, 8
 _GROUP = "Group"
 
 
@@ -126,7 +126,7 @@ def _load(context: Any, builder: Any, kind: Any, address: Any, name: str) -> Any
         )
         return found._getvalue()
     if _is_record(own):
-        rank = nvvmutils.call_sreg(builder, "tid.x")
+        rank = builder.and_(nvvmutils.call_sreg(builder, "tid.x"), ir.IntType(32)(_WARP - 1))
         values = [builder.zext(rank, ir.IntType(64)), ir.IntType(64)(_WARP)]
         values += [context.make_tuple(builder, one, ()) for one in own.types[2:]]
         return context.make_tuple(builder, own, values)
@@ -156,12 +156,14 @@ def by_reference(context, record):  # type: ignore[no-untyped-def]
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         kind = signature.return_type
         memory = cgutils.add_global_variable(
-            builder.module, ir.ArrayType(ir.IntType(64), max(kind.words, 1)),
+            builder.module, ir.ArrayType(ir.IntType(64), _MOST_WARPS * max(kind.words, 1)),
             builder.module.get_unique_name("record"), _SHARED,
         )  # fmt: skip
         memory.linkage, memory.align = "internal", _WORD
         memory.initializer = ir.Constant(memory.type.pointee, ir.Undefined)
         address = builder.bitcast(memory, ir.IntType(64).as_pointer(_SHARED))
+        warp = builder.udiv(nvvmutils.call_sreg(builder, "tid.x"), ir.IntType(32)(_WARP))
+        address = builder.gep(address, [builder.mul(warp, ir.IntType(32)(kind.words))])
         _store(context, builder, address, kind, arguments[0])
         return address
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_unroll, option, real, unroll
-from ergode.core.group import sum_of_lanes
+from ergode.core.group import ONE, barrier, sum_of_lanes, thread_in_group
 from ergode.kinetics.block.schedule import (
     BETWEEN_WORDS,
     CHUNK,
@@ -107,7 +107,7 @@ def eliminate_levels(program, pivots, matrix, inverse):
 
     Returns whether the pivots that this thread saw are finite and not zero.
     """
-    items, place = program.item, cuda.threadIdx.x & NONNEGATIVE
+    items, place = program.item, thread_in_group()
     turn, sound = place, True
     first, second = items[place], items[place + THREADS]
     third, fourth = items[place + 2 * THREADS], items[place + 3 * THREADS]
@@ -125,7 +125,7 @@ def eliminate_levels(program, pivots, matrix, inverse):
                 pivot = matrix[(item >> 16) & 0xFFFF]
                 sound = sound and abs(pivot) > 0.0 and abs(pivot) < INFINITY
                 inverse[item & 0xFFFF] = 1.0 / pivot
-        cuda.syncthreads()
+        barrier(ONE)
         for step in no_unroll(range(0, rounds, CHUNK)):
             # Nothing waits for the loads of the next chunk before the end of this one.
             place = (place + CHUNK * THREADS) & NONNEGATIVE
@@ -139,7 +139,7 @@ def eliminate_levels(program, pivots, matrix, inverse):
             if step + 3 < rounds:
                 eliminate_entry(fourth, matrix, inverse)
             first, second, third, fourth = next_first, next_second, next_third, next_fourth
-        cuda.syncthreads()
+        barrier(ONE)
         pivot_rounds, rounds = next_pivots, next_rounds
     return sound
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from itertools import accumulate
 from math import prod
 
+import numpy as np
+
 from ergode.core.compiler.language import by_reference, cuda, real, window
-from ergode.core.group import Group, next_member
+from ergode.core.group import Group, next_member, thread_in_group
 from ergode.kinetics.block.schedule import WARP
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.kernel_options import EXCHANGES, POWERS, SELF_HEATING, THIRD_BODIES
@@ -54,7 +56,7 @@ def places_of(shapes: list[Shape], most: int) -> tuple[Shape, int]:
 
 # --- device functions -----------------------------------------------------------------------------
 
-STEPS = MOST + 2
+STEPS, ARRAYS = MOST + 2, 25
 
 
 def array_at(shared, mine, at, within, k, shape):
@@ -80,8 +82,10 @@ def integrate_group(
     if POWERS:
         width += chemistry.powers.start.size - 1 + chemistry.powers.species.size
         derivatives += chemistry.slopes.power.shape[1]
-    shared, mine = cuda.shared.array(0, real), scratch[cuda.blockIdx.x]
-    group = Group(cuda.threadIdx.x & 0x7FFFFFFFFFFFFFFF, WARP, (), (), ())
+    warp, beyond = np.int64(cuda.threadIdx.x >> 5), at[ARRAYS] - within
+    shared = window(cuda.shared.array(0, real), warp * within, (within,))
+    mine = window(scratch[cuda.blockIdx.x], warp * beyond, (beyond,))
+    group = Group(thread_in_group(), WARP, (), (), ())
     (activity,) = array_at(shared, mine, at, within, 0, (3, width))
     (y,) = array_at(shared, mine, at, within, 1, (count,))
     (change,) = array_at(shared, mine, at, within, 2, (count,))

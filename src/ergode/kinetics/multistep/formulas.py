@@ -19,7 +19,7 @@ from ergode.core.compiler.language import (
     noinline,
     noinline_cuda,
 )
-from ergode.core.group import barrier, share, total_of
+from ergode.core.group import barrier, meet, share, total_of
 from ergode.core.status import Status
 from ergode.kinetics.condition_history import history_of, horizon
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
@@ -319,6 +319,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     # The time is `since` after the knot `below`; a step may touch segments up to `last`.
     below, since, last, ends = 0, 0.0, 0, False
     while place < grid.size:
+        meet()
         if restarts:
             if TIMED:
                 setting = setting_over_time(conditions, setting, below, below, since)

@@ -51,7 +51,9 @@ _USED = (
 
 _REGISTERS = 64
 """Of a thread, so that 32 warps are on a multiprocessor together."""
-_SHARED = 3_400
+_WARPS = 8
+"""Of a block; they take each step at the same time."""
+_SHARED = 560
 """Numbers of a zone in shared memory, at most."""
 
 _ALONE = MIXTURES, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
@@ -99,12 +101,15 @@ class MultistepRunner:
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
         """A prepared launch of the kernel on a CUDA device; cached."""
-        return group_launch(problem, device)
+        warps = 1
+        while warps < _WARPS and 2 * warps * device.core_count <= zone_count:
+            warps *= 2
+        return group_launch(problem, device, warps)
 
 
 @lru_cache(maxsize=16)
-def group_launch(problem: Problem, device: Device) -> BlockLaunch:
-    """A kernel with a warp for every zone."""
+def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunch:
+    """A kernel with a warp for every zone, and so many warps in a block."""
     bound = dict(problem.bound + problem.matter)
     tables = scheduled(_tables(problem.mechanism, bound[SELF_HEATING]))
     tables = tables._replace(absolute=problem.tolerances[: tables.absolute.size])
@@ -125,8 +130,8 @@ def group_launch(problem: Problem, device: Device) -> BlockLaunch:
     places, within = by_group.places_of(shapes, _SHARED)
     return BlockLaunch(
         device, kernel, (put_table(device, tables), places, within),
-        (problem.options.rtol, problem.options.max_steps), threads=WARP,
-        shared_count=within, scratch_count=places[-1] - within,
+        (problem.options.rtol, problem.options.max_steps), threads=WARP * warps,
+        shared_count=warps * within, scratch_count=warps * (places[-1] - within),
     )  # fmt: skip
 
 
