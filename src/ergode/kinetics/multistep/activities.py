@@ -39,7 +39,6 @@ from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 # --- device functions -----------------------------------------------------------------------------
 
 _TINY, _TEN = 1e-300, 2.302585092994046
-HOT = 11
 _WARMER = 1e-7
 """Relative increment of the temperature in finite differences."""
 
@@ -71,8 +70,8 @@ class Zone(NamedTuple):
     falloff: np.ndarray
     packed: np.ndarray  # [12, species_count]: see `pack`
     between: np.ndarray  # [2]: temperatures between which `packed` holds
-    # [11, 1]: temperature, its logarithm, that of a concentration, temperature at the start of the
-    # step; and what parameters of exponents are multiplied by.
+    # [5, 1]: temperature, its logarithm, that of a concentration, temperature at the start of the
+    # step, workspace.
     hot: np.ndarray
     # [3, species_count]: ln q; internal energy or enthalpy [erg/mol]; its derivative [erg/(mol K)].
     matter: np.ndarray
@@ -101,7 +100,7 @@ def zone_of(chemistry):
         row_of(laws.exponent.shape[1]), rows_of(2, laws.slot_count),
         np.empty(slope_count(laws.rates) if THIRD_BODIES else 0), row_of(laws.usual.size),
         rows_of(3, laws.falloff.shape[1]),
-        rows_of(12, species), row_of(2), rows_of(HOT, 1), rows_of(3, species), activity,
+        rows_of(12, species), row_of(2), rows_of(5, 1), rows_of(3, species), activity,
         rows_of(2, whole),
         row_of(3 * (whole + pairs) + chemistry.slopes.power.shape[1]), row_of(0), ONE,
     )  # fmt: skip
@@ -188,15 +187,15 @@ def put_heat(chemistry, zone, setting, temperature):
     laws, reactions, group = chemistry.laws, chemistry.reactions, zone.group
     found = zone.exponential
     zone.hot[0, 0] = temperature
+    for row in no_unroll(share(group, 0, found.size)):
+        found[row] = 0.0
     for k in range(laws.term.size):
         for lane in range(WIDTH):
             own = lane_of(zone.hot, lane)
-            own[4 + k, 0] = term_at(laws.term[k], own[0, 0] * 1e-9)
-    for row in no_unroll(share(group, 0, found.size)):
-        total = 0.0
-        for k in range(laws.term.size):
-            total += laws.exponent[k, row] * zone.hot[4 + k, 0]
-        found[row] = total
+            own[4, 0] = term_at(laws.term[k], own[0, 0] * 1e-9)
+        value = zone.hot[4, 0]
+        for row in no_unroll(share(group, 0, found.size)):
+            found[row] += laws.exponent[k, row] * value
     put_exp(found, group)
     barrier(group)
     for count in no_unroll(share(group, 0, laws.slot.size)):

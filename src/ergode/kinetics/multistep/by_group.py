@@ -17,7 +17,7 @@ from ergode.core.group import Group, next_member, thread_in_group
 from ergode.kinetics.block.schedule import WARP
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.kernel_options import EXCHANGES, POWERS, SELF_HEATING, THIRD_BODIES
-from ergode.kinetics.multistep.activities import HOT, Zone
+from ergode.kinetics.multistep.activities import Zone
 from ergode.kinetics.multistep.corrector import Vectors
 from ergode.kinetics.multistep.formulas import integrate_zone
 from ergode.kinetics.multistep.nordsieck import MOST
@@ -113,7 +113,7 @@ def integrate_group(
     (jacobian,) = array_at(shared, mine, at, within, 24, (chemistry.slopes.entry.shape[1],))
     zone = Zone(
         exponential, slots, steep, partners, falloff, packed, cuda.local.array(2, real),
-        cuda.local.array((HOT, 1), real), matter, activity, rate, derivative, partial, group,
+        cuda.local.array((5, 1), real), matter, activity, rate, derivative, partial, group,
     )  # fmt: skip
     vectors = Vectors(
         past, y, change, correction, before, trial, weight, jacobian, energies, warmth, matrix,

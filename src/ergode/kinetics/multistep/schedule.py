@@ -57,7 +57,8 @@ def _balanced(
     start: np.ndarray, term: np.ndarray, factor: np.ndarray
 ) -> tuple[Segments, np.ndarray]:
     """Sums of factors times terms of each row, and the factors."""
-    rows = np.repeat(np.arange(start.size - 1), np.diff(start.astype(np.int64))).tolist()
+    counts = start[1:].astype(np.int64) - start[:-1]
+    rows = np.repeat(np.arange(start.size - 1), counts).tolist()
     sums, order = segments_of(rows, range(start.size - 1), SUM_WIDTH, term.tolist())
     terms = np.append(term[order], 0).astype(np.int64)[sums.item]
     factors = np.append(factor[order], 0.0)[sums.item]
