@@ -162,10 +162,11 @@ def integrate(
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
     method : str
         ``"auto"`` is ``"bdf"`` for molecules in closed zones whose conditions are constant or
-        follow from `heating` and `wall`, on a GPU only with `heating`, and ``"rodas4"`` otherwise.
-        The explicit methods are algebraically stabilised. They are much slower and less accurate
-        than the implicit ones. A second run, by ``"rodas4"`` at a tenth of the tolerance, estimates
-        their error (``error_estimate``). ``"asymptotic"`` does not use `rtol`.
+        follow from `heating` and `wall`, and ``"rodas4"`` otherwise; ``"rodas4"`` also for up to
+        16 species at a given temperature on a GPU. The explicit methods are algebraically
+        stabilised. They are much slower and less accurate than the implicit ones. A second run, by
+        ``"rodas4"`` at a tenth of the tolerance, estimates their error (``error_estimate``).
+        ``"asymptotic"`` does not use `rtol`.
 
         - ``"rodas4"``: a Rosenbrock method of order 4, which follows `rtol`; for every network
         - ``"rosenbrock23"``: a Rosenbrock method of order 2, which follows `rtol`; for two or three

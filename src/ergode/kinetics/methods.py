@@ -9,6 +9,7 @@ from ergode.core import methods
 from ergode.core.arguments import choice
 from ergode.core.devices import Device
 from ergode.core.math.rosenbrock import RODAS4, ROSENBROCK23
+from ergode.kinetics.block.schedule import SMALL
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit.flows import conserves
 from ergode.kinetics.explicit.runner import ExplicitRunner
@@ -152,11 +153,13 @@ def suited(mechanism: Mechanism, zones: Zones, device: Device) -> tuple[Method, 
     one = METHODS[_CHEMISTRY]
     # A temperature or a sunlight over time begins the history anew wherever its slope jumps.
     suits = zones.history.times.size == 1 or zones.is_compressed
-    # On a GPU it takes less time for molecules that heat themselves. At a given temperature their
-    # coefficients are constant, and few species need a thread of a zone, not a warp.
-    suits = suits and (zones.heating != FIXED or not device.is_cuda)
-    if mechanism.molecular and suits and not one.why_unsupported(
-        mechanism, zones.heating, zones.flow
+    # On a GPU few species at a given temperature take less time by a thread of each zone.
+    large = zones.heating != FIXED or zones.amounts.shape[1] > SMALL
+    suits = suits and (large or not device.is_cuda)
+    if (
+        mechanism.molecular
+        and suits
+        and not one.why_unsupported(mechanism, zones.heating, zones.flow)
     ):
         return one, _CHEMISTRY_REASON
     return choose("auto")

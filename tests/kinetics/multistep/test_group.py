@@ -55,7 +55,7 @@ def launch_of(network, given, grid, rtol=1e-6):
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, id=name, marks=[pytest.mark.slow] if name != "constant pressure" else [])
+    [pytest.param(case, id=name, marks=[pytest.mark.slow] if name != "robertson" else [])
      for name, case in CASES.items()],
 )  # fmt: skip
 def test_the_kernel_of_a_gpu_run_in_python_is_that_of_a_cpu(case):

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ WARP = 32
 _BANKS = 16
 """Banks of shared memory: eight-byte numbers that half a warp reads at once."""
 SMALL, _LARGE = 16, 48
+_MOST_CHOSEN = 128  # items of a lane: to choose takes a time that grows with their square
 _DEPTH_WEIGHT = 0.5
 """As for `eliminate`."""
 _FIELD = 16
@@ -229,8 +231,10 @@ def program_of(levels: Sequence[Sequence[Item]], nothing: Item, threads: int) ->
 
 
 def _turns(lanes: Sequence[Sequence[Item]], nothing: Item) -> list[list[Item]]:
-    """The item of every lane in each round, chosen to avoid bank conflicts."""
+    """The item of every lane in each round, chosen to avoid bank conflicts; not of many items."""
     count = max(map(len, lanes))
+    if count > _MOST_CHOSEN:
+        return [list(turn) for turn in zip_longest(*lanes, fillvalue=nothing)]
     turns = [[nothing] * len(lanes) for _ in range(count)]
     for start in range(0, len(lanes), WARP // 2):
         half = range(start, min(start + WARP // 2, len(lanes)))

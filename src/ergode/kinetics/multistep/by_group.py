@@ -1,8 +1,11 @@
 """Backward differentiation formulas with a warp for every zone: its memory, and the kernel.
 
 The formulas are those of `formulas`, which the threads of a warp share. All threads decide, from
-the same sums. Vectors that many threads read are in shared memory; all else is in device memory.
+the same sums. What a step reads and writes most is in shared memory; all else is in device memory.
 What all threads compute alike, each keeps for itself.
+
+The code of a step is larger than the cache of instructions. The warps of a block therefore meet
+before each step: what one of them fetches serves all.
 """
 
 from __future__ import annotations

@@ -49,11 +49,10 @@ _USED = (
     SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
 )  # fmt: skip
 
-_REGISTERS = 64
-"""Of a thread, so that 32 warps are on a multiprocessor together."""
+_REGISTERS = 128
 _WARPS = 8
-"""Of a block; they take each step at the same time."""
-_SHARED = 560
+"""Most warps of a block; they take each step at the same time."""
+_SHARED = 800
 """Numbers of a zone in shared memory, at most."""
 
 _ALONE = MIXTURES, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
@@ -111,15 +110,17 @@ class MultistepRunner:
 def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunch:
     """A kernel with a warp for every zone, and so many warps in a block."""
     bound = dict(problem.bound + problem.matter)
-    tables = scheduled(_tables(problem.mechanism, bound[SELF_HEATING]))
+    tables = _tables(problem.mechanism, bound[SELF_HEATING])
     tables = tables._replace(absolute=problem.tolerances[: tables.absolute.size])
-    most = 3 * (tables.reactions.left.shape[1] + tables.reactions.right.shape[1])
-    most += tables.slopes.power.shape[1]
-    if most >= INDEXABLE:
+    entries = tables.plan.column.size + 1
+    derivatives = 3 * (tables.reactions.left.shape[1] + tables.reactions.right.shape[1])
+    if max(entries, derivatives + tables.slopes.power.shape[1]) >= INDEXABLE:
         raise PlanError(
-            f"the rates have {most} derivatives; at most {INDEXABLE - 1} are possible on "
-            f"'{device.name}': use device='cpu'"
+            f"the factors of the Jacobian have {entries} entries, and the rates {derivatives} "
+            f"derivatives; at most {INDEXABLE - 1} are possible on '{device.name}': use "
+            "device='cpu'"
         )
+    tables = scheduled(tables)
     used = {one: bound[one] for one in _USED}
     used[EXCHANGES] = bound[COMPRESSED] or bound[WALLED]
     kernel = kernels.cuda_kernel(
