@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from harness import Rows, arguments
-from kinetics_ignition import ignition
+from kinetics_ignition import ignition, many_reactors
 from scipy.integrate import solve_ivp
 
 import ergode
@@ -263,6 +263,7 @@ OF_NUCLEI = {
 }  # fmt: skip
 OTHERS = {
     "ignition": lambda options, rows, _: ignition(options, rows, ("h2o2", "gri30")),
+    "many reactors": lambda options, rows, _: many_reactors(options, rows),
     "large ignition": lambda options, rows, _: ignition(options, rows, ("n-hexane",)),
     "pynucastro": pynucastro,
 }

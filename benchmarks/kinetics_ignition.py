@@ -159,3 +159,28 @@ def ignition(options, rows, names):
                 label, "seconds a reactor", found.seconds / count, "s",
                 peers={peer: seconds / count for peer, seconds in found.peers.items()},
             )  # fmt: skip
+
+
+def many_reactors(options, rows):
+    """Thousands of reactors of GRI-3.0 on a GPU, by both implicit methods at one tolerance."""
+    if options.device != "cuda":
+        return
+    try:
+        import cantera as ct
+    except ImportError:
+        print("cantera is not installed (pip install cantera): no mechanisms to read")
+        return
+    case, count = CASES["gri30"], 512 if options.quick else 4_096
+    network = ergode.read_cantera(Path(ct.__file__).parent / "data" / case.file)
+    for method in ("bdf", "rodas4"):
+        label = f"{count:,} reactors of gri30, {method}, rtol 1e-6"
+        found = rows.measure(
+            label,
+            partial(
+                ergode.kinetics.integrate, network, times=[0.0, case.end], initial=case.mixture,
+                temperature=np.linspace(1400, 1700, count), pressure=case.pressure * ATMOSPHERE,
+                heating="constant-volume", rtol=1e-6, method=method, device=options.place,
+            ),
+            repeats=3,
+        )  # fmt: skip
+        rows.rate(label, "reactors a second", found, count)

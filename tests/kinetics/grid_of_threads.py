@@ -6,13 +6,14 @@ random, so that a barrier that is missing makes a difference.
 """
 
 import ast
+import math
 import re
 import sys
 from collections import deque
 
 import numpy as np
 
-WAITING = {"syncthreads", "syncwarp", "shfl_down_sync", "shfl_xor_sync"}
+WAITING = {"syncthreads", "syncwarp", "shfl_sync", "shfl_down_sync", "shfl_xor_sync"}
 
 
 class Coordinate:
@@ -113,7 +114,15 @@ class Block:
             "kernel": lambda *f, **_: f[0] if f else lambda g: g,
             "fma": lambda a, b, c: a * b + c,
             "opaque_int": lambda x: x,
+            "now": lambda x: x,
+            "by_reference": lambda record: record,
             "to_bits": lambda x: np.float64(x).view(np.uint64),
+            "flat_numbers": lambda array: array,
+            "lane_of": lambda array, lane: array,
+            "where": lambda condition, one, other: one if condition != 0.0 else other,
+            "window": lambda array, begin, shape: array[begin : begin + math.prod(shape)].reshape(
+                shape
+            ),
             "from_bits": lambda x: np.uint64(x).view(np.float64),
         }
         text = re.sub(r"from ergode\.core\.cuda import .*", "", source.text)
@@ -135,7 +144,7 @@ class Block:
     def syncthreads(self):
         yield "block", self.threads
 
-    def syncwarp(self):
+    def syncwarp(self, _=None):
         yield f"warp {self.thread >> 5}", 32
 
     def _from_lane(self, value, lane_of):
@@ -147,6 +156,9 @@ class Block:
         yield from self.syncwarp()
         return found
 
+    def shfl_sync(self, _, value, lane):
+        return self._from_lane(value, lambda _: int(lane))
+
     def shfl_down_sync(self, _, value, shift):
         return self._from_lane(value, lambda lane: lane + shift)
 
@@ -156,9 +168,20 @@ class Block:
     def _run_thread(self, arguments):
         yield from self.kernel(*arguments) or ()  # no generator if it never waits
 
+    def _let_go(self, barrier, count, waiting, ready, order):
+        """Let threads go on if all are at a barrier."""
+        there = waiting.get(barrier, ())
+        if there and len(there) == count:
+            if barrier == "block":
+                self.readers.clear()
+                self.changers.clear()
+            ready.extend(order.permutation(there).tolist())
+            del waiting[barrier]
+
     def run(self, *arguments):
         arguments = _wide(arguments)
         kernels = [self._run_thread(arguments) for _ in range(self.threads)]
+        alive = self.threads
         ready, waiting, order = deque(range(self.threads)), {}, np.random.default_rng(1)
         with np.errstate(all="ignore"):
             while ready:
@@ -166,15 +189,14 @@ class Block:
                 try:
                     barrier, count = next(kernels[self.thread])
                 except StopIteration:
+                    alive -= 1
+                    self._let_go("block", alive, waiting, ready, order)
                     continue
+                if barrier == "block":
+                    count = alive
                 there = waiting.setdefault(barrier, [])
                 there.append(self.thread)
-                if len(there) == count:
-                    if barrier == "block":
-                        self.readers.clear()
-                        self.changers.clear()
-                    ready.extend(order.permutation(there).tolist())
-                    del waiting[barrier]
+                self._let_go(barrier, count, waiting, ready, order)
         assert not waiting, f"not all threads reach a barrier: {waiting}"
 
 

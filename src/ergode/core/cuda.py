@@ -38,6 +38,15 @@ try:
     from ergode.core.compiler.device_linking import linked as linked
 except ImportError:  # another numba-cuda: functions of a model are written into its kernels
     external = linked = None  # type: ignore[assignment]
+try:
+    from ergode.core.compiler.device_references import by_reference
+except ImportError:  # another numba-cuda: records are passed in parts
+
+    @intrinsic
+    def by_reference(context, record):  # type: ignore[no-untyped-def]
+        """The record as it is."""
+        return record(record), lambda _, __, ___, arguments: arguments[0]
+
 
 # Suppress numba's occupancy warning: a small problem cannot fill a device.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
@@ -66,6 +75,18 @@ def opaque_int(context: Any, x: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def now(context: Any, x: Any) -> Any:
+    """The same integer, at this point of the program: what follows from it is computed after it."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        kind = arguments[0].type
+        call = ir.InlineAsm(ir.FunctionType(kind, [kind]), "", "=l,0", side_effect=True)
+        return builder.call(call, arguments)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def noinline_function(context: Any) -> Any:
     """Keep the function that calls this from being inlined."""
 
@@ -76,6 +97,18 @@ def noinline_function(context: Any) -> Any:
     return types.none(), generate
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def flat_numbers(context: Any, array: Any) -> Any:
+    """An array of numbers as it is: vectors are only for the CPU."""
+    return array(array), lambda _, __, ___, arguments: arguments[0]
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def lane_of(context: Any, array: Any, lane: Any) -> Any:
+    """An array of numbers as it is: vectors are only for the CPU."""
+    return array(array, lane), lambda _, __, ___, arguments: arguments[0]
+
+
 device_function = cuda.jit(device=True)
 noinline_cpu_function = cuda.jit(device=True)
 
@@ -84,6 +117,12 @@ noinline_cpu_function = cuda.jit(device=True)
 def atomic_add(array, at, amount):  # type: ignore[no-untyped-def]
     """Atomically add to an element; return its previous value."""
     return cuda.atomic.add(array, at, amount)
+
+
+@device_function
+def where(condition, one, other):  # type: ignore[no-untyped-def]
+    """`one` where the condition is not zero, else `other`."""
+    return one if condition != 0.0 else other
 
 
 @device_function

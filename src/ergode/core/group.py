@@ -34,6 +34,8 @@ from ergode.core.compiler.language import (
     atomic_load,
     barrier_of_cluster,
     cuda,
+    noinline_cuda,
+    now,
     option,
     real,
     release_add,
@@ -129,11 +131,27 @@ def _share_cpu(group, start, stop):
         return range(start, stop)
 
 
+def _rank_in(group):
+    return group.rank
+
+
+def rank_anew(group):
+    """The rank, from which nothing follows that was computed before.
+
+    Bound to `rank_in`, it keeps addresses and counts of loops out of registers between loops.
+    """
+    return now(group.rank)
+
+
+rank_in = option(_rank_in)
+"""The rank by which a thread takes its share."""
+
+
 def _share_cuda(group, start, stop):
-    return range(start + group.rank, stop, group.size)
+    return range(start + rank_in(group), stop, group.size)
 
 
-share = ByTarget(cpu=_share_cpu, cuda=_share_cuda)
+share = ByTarget(cpu=_share_cpu, cuda=_share_cuda, indices=True)
 """``share(group, start, stop)`` is the part of a range for one thread.
 
 It is consecutive on a CPU, and strided on CUDA, so that reads coalesce."""
@@ -211,6 +229,36 @@ def _wait_for_some(blocks, words):
         cuda.syncthreads()
 
 
+def _meet_cpu():
+    return None
+
+
+def _meet_cuda():
+    cuda.syncthreads()
+
+
+meet = ByTarget(cpu=_meet_cpu, cuda=_meet_cuda)
+"""``meet()`` waits for all groups of a block that have not ended.
+
+Groups that run the same code at the same time fetch it once."""
+
+
+def thread_in_group():
+    """Number of a thread in its block, or in its warp where this is the group."""
+    if KIND == PART:
+        return cuda.threadIdx.x & 31
+    else:
+        return cuda.threadIdx.x & 0x7FFFFFFFFFFFFFFF
+
+
+def threads_of_group():
+    """Number of threads of a block, or of a warp where this is the group."""
+    if KIND == PART:
+        return 32
+    else:
+        return cuda.blockDim.x
+
+
 # ---- sums over a group
 
 
@@ -219,7 +267,9 @@ def _total_cpu(group, value, slot):
 
 
 def _total_cuda(group, value, slot):
-    if KIND == BLOCK:
+    if KIND == PART and SIZE == 32:
+        return sum_of_warp(value)
+    elif KIND == BLOCK:
         for turn in range(5):
             value += cuda.shfl_down_sync(EVERY_LANE, value, 16 >> turn)
         _put_of_warp(value, group.scratch, slot)
@@ -257,10 +307,10 @@ def _put_of_warp(value, scratch, slot):
 
 
 total_of = ByTarget(cpu=_total_cpu, cuda=_total_cuda)
-"""``total_of(group, value, slot)`` is the sum over a block of up to `WARPS` warps; has one barrier.
+"""``total_of(group, value, slot)`` is the sum over a warp, or a block of up to `WARPS` warps.
 
-Two sums without a barrier between them need different slots of the scratch memory, 0 or 1. It
-begins with zeros."""
+In a block it has one barrier. Two sums without a barrier between them need different slots of the
+scratch memory, 0 or 1. It begins with zeros."""
 
 largest_of = ByTarget(cpu=_total_cpu, cuda=_largest_cuda)
 """``largest_of(group, value, slot)`` is the largest value, none below 0, as `total_of`."""
@@ -486,6 +536,12 @@ def sum_of_lanes(value, count):
         if 1 << turn < count:
             value += cuda.shfl_xor_sync(EVERY_LANE, value, 1 << turn)
     return value
+
+
+@noinline_cuda
+def sum_of_warp(value):
+    """The sum over a warp, for each of its threads; called, where code has to be short."""
+    return sum_of_lanes(value, 32)
 
 
 def least_of_lanes(value):

@@ -195,10 +195,8 @@ def burn(
     grid = np.array([0.0, time])
     mode = HEATING[heating]
     if there:
-        chosen.refuse(chosen.why_not_on(foreign.holding(given[there[0]])))
         return burn_on_device(network, mechanism, given | kept, grid, mode, options, least, asked)
     chosen_device = devices.resolve(device)
-    chosen.refuse(chosen.why_not_on(chosen_device))
     return _on_host(network, mechanism, given, grid, mode, options, least, asked, chosen_device)
 
 

@@ -164,17 +164,18 @@ def integrate(
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
     method : str
-        ``"auto"`` is ``"bdf"`` for molecules on a CPU, in closed zones whose conditions are
-        constant or follow from `heating` and `wall`, and ``"rodas4"`` otherwise. The explicit
-        methods are algebraically stabilised. They are much slower and less accurate than the
-        implicit ones. A second run, by ``"rodas4"`` at a tenth of the tolerance, estimates their
-        error (``error_estimate``). ``"asymptotic"`` does not use `rtol`.
+        ``"auto"`` is ``"bdf"`` for molecules in closed zones whose conditions are constant or
+        follow from `heating` and `wall`, and ``"rodas4"`` otherwise; ``"rodas4"`` also for up to
+        16 species at a given temperature on a GPU. The explicit methods are algebraically
+        stabilised. They are much slower and less accurate than the implicit ones. A second run, by
+        ``"rodas4"`` at a tenth of the tolerance, estimates their error (``error_estimate``).
+        ``"asymptotic"`` does not use `rtol`.
 
         - ``"rodas4"``: a Rosenbrock method of order 4, which follows `rtol`; for every network
         - ``"rosenbrock23"``: a Rosenbrock method of order 2, which follows `rtol`; for two or three
           digits
         - ``"bdf"``: backward differentiation formulas of order 1 to 5, which follow `rtol`; for
-          chemistry on a CPU, and accurate solutions
+          chemistry, and accurate solutions
         - ``"asymptotic"``: explicit, with the asymptotic formula for stiff species; for comparison
           with published codes
         - ``"quasi-steady-state"``: explicit, by relaxation of every species towards its steady
@@ -364,7 +365,6 @@ def integrate(
         one_rtol, one_atol = BY_ZONE, (BY_ZONE,) * len(one_atol)
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
-    chosen.refuse(chosen.why_not_on(device))
     check_room(
         # Twice: as the output of kernels, and as the result.
         8 * zones.count * grid.size * (2 * zones.amounts.shape[1] + len(network.rules) + 8),

@@ -9,6 +9,7 @@ from ergode.core import methods
 from ergode.core.arguments import choice
 from ergode.core.devices import Device
 from ergode.core.math.rosenbrock import RODAS4, ROSENBROCK23
+from ergode.kinetics.block.schedule import SMALL
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit.flows import conserves
 from ergode.kinetics.explicit.runner import ExplicitRunner
@@ -36,7 +37,7 @@ class Method(methods.Method):
     implicit: bool = False
     needs_conserved_sum: bool = False  # whether step-size control uses a conserved sum of species
     max_steps: int = _LARGEST_COUNT  # default of the largest number of steps of a zone
-    # Whether the method keeps a history of steps: for closed zones, on CPUs.
+    # Whether the method keeps a history of steps: for closed zones of molecules.
     multistep: bool = False
 
     def why_unsupported(
@@ -81,12 +82,6 @@ class Method(methods.Method):
             return "cannot integrate the temperature; use 'rodas4'"
         return None
 
-    def why_not_on(self, device: Device) -> str | None:
-        """Why zones cannot be integrated on this device; None if they can."""
-        if self.multistep and device.is_cuda:
-            return f"runs on CPUs, and the device is '{device.name}'; use device='cpu', or 'rodas4'"
-        return None
-
     def why_uncontrolled(self, mechanism: Mechanism) -> str | None:
         """Why the error of steps is not controlled on this network; None if it is."""
         if self.needs_conserved_sum and not conserves(mechanism):
@@ -110,7 +105,7 @@ METHODS = {
         ),
         Method(
             "bdf", "backward differentiation formulas of order 1 to 5, which follow `rtol`",
-            "chemistry on a CPU, and accurate solutions", MultistepRunner(),
+            "chemistry, and accurate solutions", MultistepRunner(),
             implicit=True, max_steps=100_000, multistep=True,
         ),
         Method(
@@ -137,7 +132,7 @@ METHODS = {
 AUTO = "rodas4"
 _AUTO_REASON = "implicit, of order 4: the fewest steps on stiff networks"
 _CHEMISTRY = "bdf"
-_CHEMISTRY_REASON = "molecules on a CPU: one Jacobian serves many steps"
+_CHEMISTRY_REASON = "molecules: one Jacobian serves many steps"
 
 
 def choose(name: str, *, auto: bool = True) -> tuple[Method, str]:
@@ -165,9 +160,11 @@ def suited(mechanism: Mechanism, zones: Zones, device: Device) -> tuple[Method, 
     one = METHODS[_CHEMISTRY]
     # A temperature or a sunlight over time begins the history anew wherever its slope jumps.
     suits = zones.history.times.size == 1 or zones.is_compressed
+    # On a GPU few species at a given temperature take less time by a thread of each zone.
+    large = zones.heating != FIXED or zones.amounts.shape[1] > SMALL
     refused = one.why_unsupported(
         mechanism, zones.heating, zones.flow, moving=zones.moving, walled=zones.walled
     )
-    if mechanism.molecular and suits and not (refused or one.why_not_on(device)):
+    if mechanism.molecular and suits and (large or not device.is_cuda) and not refused:
         return one, _CHEMISTRY_REASON
     return choose("auto")

@@ -50,7 +50,7 @@ _RESERVED = {
     "noinline_cpu_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
     "atomic_load", "yield_thread", "window", "release_add", "acquire", "barrier_of_cluster",
     "external", "linked", "as_lanes", "flat_numbers", "lane_of", "where", "by_reference",
-    "hold",
+    "hold", "now",
 }  # fmt: skip
 
 
@@ -482,6 +482,9 @@ class _Rename(ast.NodeTransformer):
         if rolled:
             assert isinstance(call, ast.Call)
             node.iter = call.args[0]
+            indices = isinstance(node.iter, ast.Call) and getattr(
+                self._lookup_path(node.iter.func)[1], "indices", False
+            )
         values = self._written_out(node.iter) if self.bound else None
         if values is not None:
             node.iter = ast.Constant(None)
@@ -492,7 +495,7 @@ class _Rename(ast.NodeTransformer):
         if not rolled or self.collector.target != "cuda":
             return visited
         self.collector.words.add("opaque_int")
-        return counted_opaquely(visited)
+        return counted_opaquely(visited, indices)
 
     def _written_out(self, values: ast.expr) -> ast.expr | None:
         """What a function that only returns a range returns: the compiler then knows its bounds."""

@@ -51,6 +51,7 @@ class ByTarget:
 
     cpu: Callable[..., Any]
     cuda: Callable[..., Any]
+    indices: bool = False  # whether it is a range of numbers that are not negative
 
     def __call__(self, *_: Any) -> Any:
         raise TypeError(
@@ -136,13 +137,18 @@ def noinline_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def noinline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a long device function that CUDA calls instead of inlining it.
+def noinline_cuda(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a device function that CUDA calls instead of inlining it.
 
-    Its arguments must be numbers: an array would be passed in a dozen parts, through memory.
+    Its arguments should be numbers and records by reference: an array is passed in a dozen parts.
     """
     function.noinline = True  # type: ignore[attr-defined]
-    return noinline_cpu(function)
+    return function
+
+
+def noinline(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a long device function that no target inlines (see `noinline_cuda`)."""
+    return noinline_cpu(noinline_cuda(function))
 
 
 def no_refcount(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,25 +212,26 @@ Arithmetic on its elements is that on eight numbers (see `lanes`). It shares the
 one-dimensional array, which has numbers for one vector more.
 """
 flat_numbers = Intrinsic("flat_numbers")
-"""`flat_numbers(array)` is a one-dimensional array of vectors as numbers; only on the CPU.
+"""`flat_numbers(array)` is a one-dimensional array of vectors as numbers.
 
 An array of numbers is as it is.
 """
 lane_of = Intrinsic("lane_of")
-"""`lane_of(array, lane)` is one number of each vector of an array; only on the CPU.
+"""`lane_of(array, lane)` is one number of each vector of an array.
 
 An array of numbers is as it is.
 """
 where = Intrinsic("where")
-"""`where(condition, one, other)` is `one` if the number is not 0; of vectors too; only on the CPU.
+"""`where(condition, one, other)` is `one` if the number is not 0; of vectors too.
 
 All three are of the same type.
 """
 by_reference = Intrinsic("by_reference")
-"""`by_reference(record)` is a record that is passed by its address; only on the CPU.
+"""`by_reference(record)` is a record that is passed by its address.
 
-Functions that get it have one argument for it, and read its fields as usual (see `references`).
-The arrays of the record must exist as long: see `hold`.
+Functions that get it have one argument for it, and read its fields as usual. The arrays of the
+record must exist as long: see `hold`. On the CPU see `references`. On CUDA all threads of a block
+make the same record, and a barrier follows: see `device_references`.
 """
 hold = Intrinsic("hold")
 """`hold(record)` keeps arrays that a kernel has made until here; only on the CPU."""
@@ -244,5 +251,7 @@ acquire = Intrinsic("acquire")
 """`acquire(array, at)` loads an element with acquire order; only on CUDA."""
 barrier_of_cluster = Intrinsic("barrier_of_cluster")
 """`barrier_of_cluster()` waits for all threads of a cluster of blocks; only on CUDA."""
+now = Intrinsic("now")
+"""`now(integer)` is the integer; what follows from it is not computed earlier; only on CUDA."""
 cuda: Any = Intrinsic("cuda")
 """CUDA's own vocabulary (threads, shared memory, atomics); only in CUDA kernels."""

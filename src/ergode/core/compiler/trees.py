@@ -43,8 +43,11 @@ def is_range(node: ast.expr | None) -> TypeGuard[ast.Call]:
     )
 
 
-def counted_opaquely(node: ast.For) -> list[ast.stmt]:
-    """A loop over a range as a `while` loop whose trip count the compiler cannot compute."""
+def counted_opaquely(node: ast.For, indices: bool = False) -> list[ast.stmt]:
+    """A loop over a range as a `while` loop whose trip count the compiler cannot compute.
+
+    If the numbers are `indices`, it knows that none is negative.
+    """
     call, target = node.iter, node.target
     if not (is_range(call) and isinstance(target, ast.Name) and not node.orelse):
         raise ModelError(f"'{ast.unparse(node.iter)}' is not a range; no_unroll takes a range")
@@ -53,10 +56,11 @@ def counted_opaquely(node: ast.For) -> list[ast.stmt]:
         bounds = ["0", *bounds]
     first, last, stride = [*bounds, "1"][:3]
     following, stop, step = (f"{target.id}__{word}" for word in ("next", "stop", "step"))
+    number = f"{following} & {2**63 - 1}" if indices else following
     text = f"""\
 {following}, {stop}, {step} = opaque_int(numpy.int64({first})), {last}, {stride}
 while {following} < {stop}:
-    {target.id} = {following}
+    {target.id} = {number}
     {following} = opaque_int({following} + {step})
 """
     begin, loop = parse(text).body

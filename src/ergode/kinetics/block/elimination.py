@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_unroll, option, real, unroll
-from ergode.core.group import sum_of_lanes
+from ergode.core.group import ONE, barrier, sum_of_lanes, thread_in_group
 from ergode.kinetics.block.schedule import (
     BETWEEN_WORDS,
     CHUNK,
@@ -102,23 +102,15 @@ def eliminate_entry(item, matrix, inverse):
     matrix[item & 0xFFFF] -= factor * matrix[(item >> 32) & 0xFFFF]
 
 
-def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
-    """Add to the diagonal, eliminate in place, and invert the tail; ends in a barrier.
+def eliminate_levels(program, pivots, matrix, inverse):
+    """Eliminate the sparse pivots in place, level by level; ends in a barrier.
 
     Returns whether the pivots that this thread saw are finite and not zero.
     """
-    tid, program, pivots = cuda.threadIdx.x & NONNEGATIVE, system.factorization, system.pivots
-    for i in no_unroll(range(tid, system.pivot.size, cuda.blockDim.x)):
-        matrix[system.pivot[i]] += diagonal
-    if tid == 0:
-        # Missing variables refer to this one.
-        inverse[system.pivot.size] = 1.0
-    cuda.syncthreads()
-    sound = True
-    items, place = program.item, tid
+    items, place = program.item, thread_in_group()
+    turn, sound = place, True
     first, second = items[place], items[place + THREADS]
     third, fourth = items[place + 2 * THREADS], items[place + 3 * THREADS]
-    turn = tid
     mine = pivots.item[turn]
     pivot_rounds, rounds = pivots.level[0], program.level[0]
     for level in range(program.level.size - 1):
@@ -133,7 +125,7 @@ def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
                 pivot = matrix[(item >> 16) & 0xFFFF]
                 sound = sound and abs(pivot) > 0.0 and abs(pivot) < INFINITY
                 inverse[item & 0xFFFF] = 1.0 / pivot
-        cuda.syncthreads()
+        barrier(ONE)
         for step in no_unroll(range(0, rounds, CHUNK)):
             # Nothing waits for the loads of the next chunk before the end of this one.
             place = (place + CHUNK * THREADS) & NONNEGATIVE
@@ -147,8 +139,24 @@ def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
             if step + 3 < rounds:
                 eliminate_entry(fourth, matrix, inverse)
             first, second, third, fourth = next_first, next_second, next_third, next_fourth
-        cuda.syncthreads()
+        barrier(ONE)
         pivot_rounds, rounds = next_pivots, next_rounds
+    return sound
+
+
+def block_factorize(system, matrix, diagonal, inverse, scratch, tile):
+    """Add to the diagonal, eliminate in place, and invert the tail; ends in a barrier.
+
+    Returns whether the pivots that this thread saw are finite and not zero.
+    """
+    tid = cuda.threadIdx.x & NONNEGATIVE
+    for i in no_unroll(range(tid, system.pivot.size, cuda.blockDim.x)):
+        matrix[system.pivot[i]] += diagonal
+    if tid == 0:
+        # Missing variables refer to this one.
+        inverse[system.pivot.size] = 1.0
+    cuda.syncthreads()
+    sound = eliminate_levels(system.factorization, system.pivots, matrix, inverse)
     count = system.tail_count
     for k in no_unroll(range(tid, count, cuda.blockDim.x)):
         inverse[system.tail[k]] = 1.0

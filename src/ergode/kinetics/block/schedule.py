@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ WARP = 32
 _BANKS = 16
 """Banks of shared memory: eight-byte numbers that half a warp reads at once."""
 SMALL, _LARGE = 16, 48
+_MOST_CHOSEN = 128  # items of a lane: to choose takes a time that grows with their square
 _DEPTH_WEIGHT = 0.5
 """As for `eliminate`."""
 _FIELD = 16
@@ -229,8 +231,10 @@ def program_of(levels: Sequence[Sequence[Item]], nothing: Item, threads: int) ->
 
 
 def _turns(lanes: Sequence[Sequence[Item]], nothing: Item) -> list[list[Item]]:
-    """The item of every lane in each round, chosen to avoid bank conflicts."""
+    """The item of every lane in each round, chosen to avoid bank conflicts; not of many items."""
     count = max(map(len, lanes))
+    if count > _MOST_CHOSEN:
+        return [list(turn) for turn in zip_longest(*lanes, fillvalue=nothing)]
     turns = [[nothing] * len(lanes) for _ in range(count)]
     for start in range(0, len(lanes), WARP // 2):
         half = range(start, min(start + WARP // 2, len(lanes)))
@@ -314,7 +318,7 @@ def block_system_of(system: System, pattern: np.ndarray, threads: int) -> BlockS
     """
     count = len(pattern)
     plan = eliminate(pattern, _DEPTH_WEIGHT)
-    blocked = _Blocked(plan)
+    blocked = Blocked(plan, tail_of(count))
     places = blocked.places
     flows, value_place = _sums_of(
         system.complexes, system.flows, system.flows.start.size - 1, SUM_WIDTH
@@ -407,10 +411,10 @@ def _levels(count: int, waits: Callable[[int], Sequence[int]], order: Sequence[i
     return level
 
 
-class _Blocked:
-    """An elimination in two parts: sparse pivots by levels, and a dense tail."""
+class Blocked:
+    """An elimination in two parts: sparse pivots by levels, and a dense tail of a certain size."""
 
-    def __init__(self, plan: Elimination) -> None:
+    def __init__(self, plan: Elimination, tail: int) -> None:
         size = plan.size
         self.order = plan.order.astype(int)
         rows = [plan.column[plan.start[k] : plan.start[k + 1]].astype(int) for k in range(size)]
@@ -421,7 +425,7 @@ class _Blocked:
             for j in self.right[k]:
                 above[j].append(k)
         self.level = _levels(size, lambda k: [*self.left[k], *above[k]], range(size))
-        self.tail_count = min(size, tail_of(size))
+        self.tail_count = min(size, tail)
         self.first_of_tail = first = size - self.tail_count
         # The first entry belongs to no variable; it is zero.
         self.places: dict[tuple[int, int], int] = {}

@@ -8,7 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_unroll, real, unroll
-from ergode.core.group import EVERY_LANE, sum_of_lanes
+from ergode.core.group import (
+    EVERY_LANE,
+    ONE,
+    barrier,
+    sum_of_lanes,
+    thread_in_group,
+    threads_of_group,
+)
 from ergode.kinetics.block.schedule import PRODUCTS_AT_ONCE, SUM_WIDTH, SUM_WORDS, WARP
 from ergode.kinetics.tables import NONNEGATIVE
 
@@ -53,8 +60,8 @@ def put_segment(label, total, partial, result, sign):
 
 def block_rows(sums, partial, result, sign):
     """Add up rows of several parts, four threads for each; begins and ends in a barrier."""
-    thread, threads = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x
-    cuda.syncthreads()
+    thread, threads = thread_in_group(), threads_of_group()
+    barrier(ONE)
     if sums.row.size > 0:
         quarter, rows = thread & 3, threads >> 2
         for first in no_unroll(range(0, sums.row.size, rows)):
@@ -67,12 +74,12 @@ def block_rows(sums, partial, result, sign):
             if row < sums.row.size and quarter == 0:
                 target = sums.row[row]
                 result[target] = total if sign == 0 else result[target] - total
-        cuda.syncthreads()
+        barrier(ONE)
 
 
 def block_sums(sums, values, found, partial, result):
     """Sum of values times products for every row; ends in a barrier."""
-    thread, threads, count = cuda.threadIdx.x & NONNEGATIVE, cuda.blockDim.x, sums.label.size
+    thread, threads, count = thread_in_group(), threads_of_group(), sums.label.size
     for base in no_unroll(range(thread, count, threads)):
         segment = base & NONNEGATIVE
         label, warp, lane = sums.label[segment], segment >> 5, segment & 31

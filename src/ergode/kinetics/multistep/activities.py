@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import lane_of, noinline_cpu, where
-from ergode.core.group import ONE
+from ergode.core.compiler.language import ByTarget, lane_of, no_unroll, noinline, where
+from ergode.core.group import ONE, Group, barrier, share, total_of
 from ergode.core.math.elementary import exp, log
+from ergode.kinetics.block.segments import block_sums
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
     EXCHANGES,
@@ -69,16 +70,18 @@ class Zone(NamedTuple):
     falloff: np.ndarray
     packed: np.ndarray  # [12, species_count]: see `pack`
     between: np.ndarray  # [2]: temperatures between which `packed` holds
-    # [5, 1]: temperature, its logarithm, that of a concentration, workspace, temperature at the
-    # start of the step.
+    # [5, 1]: temperature, its logarithm, that of a concentration, temperature at the start of the
+    # step, workspace.
     hot: np.ndarray
     # [3, species_count]: ln q; internal energy or enthalpy [erg/mol]; its derivative [erg/(mol K)].
     matter: np.ndarray
     # [3, species_count + 1 + power_size]: q, 1 / q and z of species; one; and powers.
     activity: np.ndarray
-    # [3, reaction_count]: product of q over the reactants; K; net rate.
+    # [2, reaction_count]: net rate; product of q over the reactants, at a given temperature.
     rate: np.ndarray
     derivative: np.ndarray  # of rates with respect to activities
+    partial: np.ndarray  # workspace of sums by many threads
+    group: Group  # the threads that share the zone
 
 
 def zone_of(chemistry):
@@ -93,20 +96,18 @@ def zone_of(chemistry):
     for i in range(width):
         for k in range(3):
             activity[k, i] = 1.0
-    rate = rows_of(3, whole)
-    for r in range(whole):
-        rate[0, r] = 1.0
     return Zone(
         row_of(laws.exponent.shape[1]), rows_of(2, laws.slot_count),
         np.empty(slope_count(laws.rates) if THIRD_BODIES else 0), row_of(laws.usual.size),
         rows_of(3, laws.falloff.shape[1]),
-        rows_of(12, species), row_of(2), rows_of(5, 1), rows_of(3, species), activity, rate,
-        row_of(3 * (whole + pairs) + chemistry.slopes.power.shape[1]),
+        rows_of(12, species), row_of(2), rows_of(5, 1), rows_of(3, species), activity,
+        rows_of(2, whole),
+        row_of(3 * (whole + pairs) + chemistry.slopes.power.shape[1]), row_of(0), ONE,
     )  # fmt: skip
 
 
-@noinline_cpu
-def pack(chemistry, packed, between, start, temperature):
+@noinline
+def pack(chemistry, packed, between, start, temperature, group):
     """Pack the nine coefficients of each molecule at a temperature.
 
     Rows 7 and 8 are for ln q, whose shift they contain. Row 9 is for the energy, which has no jump
@@ -119,6 +120,8 @@ def pack(chemistry, packed, between, start, temperature):
         high = min(high, a[o - 1, i])
         if o > 1:
             low = max(low, a[o - 11, i])
+    for i in no_unroll(share(group, 0, packed.shape[1])):
+        o = range_at(a, i, temperature)
         for k in range(9):
             packed[k, i] = a[o + k, i]
         packed[9, i] = packed[7, i] - jump_of(chemistry, start, temperature, i) / GAS_CONSTANT
@@ -129,23 +132,23 @@ def pack(chemistry, packed, between, start, temperature):
     between[1] = high
 
 
-@noinline_cpu
+@noinline
 def put_matter(chemistry, zone, start, temperature):
     """Put ln q, energies and heat capacities of molecules at a temperature."""
-    own = zone.hot
-    own[0, 0], own[1, 0], own[4, 0] = temperature, temperature, start
+    own, group = zone.hot, zone.group
+    own[0, 0], own[1, 0], own[3, 0] = temperature, temperature, start
     own[2, 0] = STANDARD_ATMOSPHERE / (GAS_CONSTANT * temperature)
     for lane in range(WIDTH):
         between, hot = lane_of(zone.between, lane), lane_of(own, lane)
         if not (hot[0, 0] > between[0] and hot[0, 0] <= between[1]):
-            pack(chemistry, lane_of(zone.packed, lane), between, hot[4, 0], hot[0, 0])
-    put_log(own[1])
-    put_log(own[2])
+            pack(chemistry, lane_of(zone.packed, lane), between, hot[3, 0], hot[0, 0], group)
+    put_log(own[1], ONE)
+    put_log(own[2], ONE)
     t, inverse, logarithm, unit = temperature, 1.0 / temperature, own[1, 0], own[2, 0]
     a = zone.packed
     work = 0.0 if HEATING == PRESSURE else 1.0
     gas = GAS_CONSTANT * t
-    for i in range(a.shape[1]):
+    for i in no_unroll(share(group, 0, a.shape[1])):
         rest = (a[1, i] * logarithm - a[0, i] * inverse) * inverse
         rest += a[2, i] + t * (
             a[3, i] * 0.5 + t * (a[10, i] + t * (a[5, i] * 0.25 + t * a[6, i] / 5.0))
@@ -159,6 +162,7 @@ def put_matter(chemistry, zone, start, temperature):
             entropy = a[2, i] * logarithm + a[8, i] - (a[1, i] + 0.5 * a[0, i] * inverse) * inverse
             entropy += t * (a[3, i] + t * (a[4, i] * 0.5 + t * (a[11, i] + t * a[6, i] * 0.25)))
             zone.matter[0, i] = unit + entropy - rest - a[7, i] * inverse
+    barrier(group)
 
 
 def term_at(k, t9):
@@ -180,95 +184,103 @@ def term_at(k, t9):
 
 def put_heat(chemistry, zone, setting, temperature):
     """Put all that depends on the temperature alone."""
-    laws, reactions = chemistry.laws, chemistry.reactions
+    laws, reactions, group = chemistry.laws, chemistry.reactions, zone.group
     found = zone.exponential
     zone.hot[0, 0] = temperature
-    for row in range(found.size):
+    for row in no_unroll(share(group, 0, found.size)):
         found[row] = 0.0
     for k in range(laws.term.size):
         for lane in range(WIDTH):
             own = lane_of(zone.hot, lane)
-            own[3, 0] = term_at(laws.term[k], own[0, 0] * 1e-9)
-        value = zone.hot[3, 0]
-        for row in range(found.size):
+            own[4, 0] = term_at(laws.term[k], own[0, 0] * 1e-9)
+        value = zone.hot[4, 0]
+        for row in no_unroll(share(group, 0, found.size)):
             found[row] += laws.exponent[k, row] * value
-    put_exp(found)
-    for slot in range(zone.slots.shape[1]):
-        zone.slots[0, slot] = 0.0
-    for s in range(laws.place.shape[1]):
-        factor = setting.factors[s] if SWEPT else laws.prefactor[s]
-        zone.slots[0, laws.place[1, s]] += factor * found[laws.place[0, s]]
+    put_exp(found, group)
+    barrier(group)
+    for count in no_unroll(share(group, 0, laws.slot.size)):
+        total = 0.0
+        for s in range(laws.start[count], laws.start[count + 1]):
+            k = s & NONNEGATIVE
+            factor = setting.factors[k] if SWEPT else laws.prefactor[k]
+            total += factor * found[laws.row[k]]
+        zone.slots[0, laws.slot[count]] = total
+    barrier(group)
     if SUNLIT and not THIRD_BODIES:
-        add_sunlight(laws.rates, setting.sunlight, zone.slots[0], ONE)
+        add_sunlight(laws.rates, setting.sunlight, zone.slots[0], group)
+        barrier(group)
     if MOLECULES:
         put_matter(chemistry, zone, setting.start, temperature)
     if REVERSIBLE:
         species = zone.matter.shape[1]
         q, left = zone.activity, reactions.left
-        for i in range(species):
+        for i in no_unroll(share(group, 0, species)):
             q[0, i] = zone.matter[0, i]
-        put_exp(q[0, :species])
-        for i in range(species):
+        put_exp(q[0, :species], group)
+        for i in no_unroll(share(group, 0, species)):
             q[1, i] = 1.0 / q[0, i]
+        barrier(group)
         if POWERS:
-            put_powers(chemistry.powers, q[0], species, ONE)
-        for r in range(left.shape[1]):
-            zone.rate[0, r] = q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
+            put_powers(chemistry.powers, q[0], species, group)
+            barrier(group)
+        if not SELF_HEATING:
+            for r in no_unroll(share(group, 0, left.shape[1])):
+                zone.rate[1, r] = q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
     if THIRD_BODIES:
         put_centres(laws, zone, temperature)
     if THIRD_BODIES and not SELF_HEATING:
-        for slot in range(zone.slots.shape[1]):
+        for slot in no_unroll(share(group, 0, zone.slots.shape[1])):
             zone.slots[1, slot] = zone.slots[0, slot]
 
 
 def put_centres(laws, zone, temperature):
     """Put the decadic logarithms of the centres of falloff."""
     found, troe, inverse = zone.falloff, laws.troe, 1.0 / temperature
-    for f in range(found.shape[1]):
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         found[0, f] = temperature * troe[1, f]
         found[1, f] = temperature * troe[2, f]
         found[2, f] = troe[3, f] * inverse
     for k in range(3):
-        put_exp(found[k])
-    for f in range(found.shape[1]):
+        put_exp(found[k], zone.group)
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         a = troe[0, f]
         centre = (1.0 - a) * found[0, f] + a * found[1, f]
         found[0, f] = max(centre + found[2, f], _TINY)
-    put_log(found[0])
-    for f in range(found.shape[1]):
+    put_log(found[0], zone.group)
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         found[0, f] /= _TEN
 
 
 def put_falloff(laws, zone):
     """Multiply high-pressure limits by P / (1 + P) F of Lindemann or Troe."""
     found, falloff, slots = zone.falloff, laws.falloff, zone.slots
-    for f in range(found.shape[1]):
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         low = slots[0, falloff[1, f]] * zone.partners[falloff[2, f]]
         reduced = low / max(slots[0, falloff[0, f]], _TINY)
         found[1, f] = reduced
         found[2, f] = max(reduced, _TINY)
-    put_log(found[2])
-    for f in range(found.shape[1]):
+    put_log(found[2], zone.group)
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         centre = found[0, f]
         x = found[2, f] / _TEN - 0.4 - 0.67 * centre
         ratio = x / (0.75 - 1.27 * centre - 0.14 * x)
         found[2, f] = _TEN * centre / (1.0 + ratio * ratio)
-    put_exp(found[2])
-    for f in range(found.shape[1]):
+    put_exp(found[2], zone.group)
+    for f in no_unroll(share(zone.group, 0, found.shape[1])):
         reduced = found[1, f]
         slots[0, falloff[0, f]] *= reduced / (1.0 + reduced) * found[2, f]
+    barrier(zone.group)
 
 
 def put_partners(chemistry, zone, temperature, density, y, sunlight):
     """Multiply coefficients by what depends on collision partners, and by the sunlight."""
-    laws = chemistry.laws
+    laws, group = chemistry.laws, zone.group
     if not SELF_HEATING:
-        for slot in range(zone.slots.shape[1]):
+        for slot in no_unroll(share(group, 0, zone.slots.shape[1])):
             zone.slots[0, slot] = zone.slots[1, slot]
-    total = 0.0
-    for i in range(zone.matter.shape[1]):
-        total += y[i]
-    for kind in range(zone.partners.size):
+        barrier(group)
+    total = sum_of_amounts(zone, y)
+    for kind in no_unroll(share(group, 0, zone.partners.size)):
         amount = laws.usual[kind] * total
         for count in range(laws.other_start[kind], laws.other_start[kind + 1]):
             k = count & NONNEGATIVE
@@ -279,13 +291,14 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
                 efficiency = zone.slots[0, rates.collider_slot[collider]]
                 amount += efficiency * y[rates.collider_species[collider]]
         zone.partners[kind] = density * amount
+    barrier(group)
     put_falloff(laws, zone)
-    for count in range(laws.plain.shape[1]):
+    for count in no_unroll(share(group, 0, laws.plain.shape[1])):
         zone.slots[0, laws.plain[0, count]] *= zone.partners[laws.plain[1, count]]
     if WIDTH == 1:
         third_bodies(
             laws.rates, chemistry.polynomials, temperature, 1.0, zone.partners, zone.slots[0],
-            zone.slopes, ONE,
+            zone.slopes, group,
         )  # fmt: skip
     elif laws.rates.third_body_kind.size > 0:
         for lane in range(WIDTH):
@@ -293,51 +306,89 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
                 laws.rates, chemistry.polynomials, lane_of(zone.hot, lane)[0, 0], 1.0,
                 lane_of(zone.partners, lane), lane_of(zone.slots, lane)[0], zone.slopes, ONE,
             )  # fmt: skip
+    barrier(group)
     if SUNLIT:
-        add_sunlight(laws.rates, sunlight, zone.slots[0], ONE)
+        add_sunlight(laws.rates, sunlight, zone.slots[0], group)
+        barrier(group)
+
+
+def sum_of_amounts(zone, y):
+    """Sum of the amounts of all species."""
+    total = 0.0
+    for i in no_unroll(share(zone.group, 0, zone.matter.shape[1])):
+        total += y[i]
+    return total_of(zone.group, total, 0)
+
+
+def constant_of(reactions, zone, r):
+    """K of a reaction: its coefficient times q of the reactants."""
+    K = zone.slots[0, reactions.coefficient[r]]
+    if REVERSIBLE and SELF_HEATING:
+        q, left = zone.activity, reactions.left
+        K *= q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
+    elif REVERSIBLE:
+        K *= zone.rate[1, r]
+    return K
 
 
 def put_change(chemistry, zone, density, y, change):
     """Compute dy/dt of all species, for the coefficients of the zone."""
-    reactions, z, rate = chemistry.reactions, zone.activity, zone.rate
+    reactions, z, rate, group = chemistry.reactions, zone.activity, zone.rate, zone.group
     species = zone.matter.shape[1]
-    for i in range(species):
+    for i in no_unroll(share(group, 0, species)):
         z[2, i] = y[i] * density * z[1, i]
+    barrier(group)
     if POWERS:
-        put_powers(chemistry.powers, z[2], species, ONE)
+        put_powers(chemistry.powers, z[2], species, group)
+        barrier(group)
     left, right = reactions.left, reactions.right
-    for r in range(left.shape[1]):
-        K = zone.slots[0, reactions.coefficient[r]] * rate[0, r]
-        rate[1, r] = K
-        rate[2, r] = K * (z[2, left[0, r]] * z[2, left[1, r]] * z[2, left[2, r]])
-    if REVERSIBLE:
-        for r in range(right.shape[1]):
-            rate[2, r] -= rate[1, r] * (z[2, right[0, r]] * z[2, right[1, r]] * z[2, right[2, r]])
-    per = 1.0 / density
-    for i in range(species):
+    pairs = right.shape[1]
+    for r in no_unroll(share(group, 0, pairs)):
+        forward = z[2, left[0, r]] * z[2, left[1, r]] * z[2, left[2, r]]
+        back = z[2, right[0, r]] * z[2, right[1, r]] * z[2, right[2, r]]
+        rate[0, r] = constant_of(reactions, zone, r) * (forward - back)
+    for r in no_unroll(share(group, pairs, left.shape[1])):
+        forward = z[2, left[0, r]] * z[2, left[1, r]] * z[2, left[2, r]]
+        rate[0, r] = constant_of(reactions, zone, r) * forward
+    sum_rates(chemistry, zone, 1.0 / density, change)
+
+
+def _sum_rates_cpu(chemistry, zone, per, change):
+    reactions, rate = chemistry.reactions, zone.rate
+    for i in range(zone.matter.shape[1]):
         even, odd = 0.0, 0.0
         begin, end = reactions.start[i], reactions.start[i + 1]
         for count in range(begin, end - 1, 2):
             k = count & NONNEGATIVE
-            even += reactions.change[k] * rate[2, reactions.reaction[k]]
-            odd += reactions.change[k + 1] * rate[2, reactions.reaction[k + 1]]
+            even += reactions.change[k] * rate[0, reactions.reaction[k]]
+            odd += reactions.change[k + 1] * rate[0, reactions.reaction[k + 1]]
         if (end - begin) % 2 == 1:
             k = (end - 1) & NONNEGATIVE
-            even += reactions.change[k] * rate[2, reactions.reaction[k]]
+            even += reactions.change[k] * rate[0, reactions.reaction[k]]
         change[i] = (even + odd) * per
+
+
+def _sum_rates_cuda(chemistry, zone, per, change):
+    sums = chemistry.schedule
+    barrier(zone.group)
+    block_sums(sums.changes, sums.change, zone.rate[0], zone.partial, change)
+    for i in no_unroll(share(zone.group, 0, zone.matter.shape[1])):
+        change[i] *= per
+    barrier(zone.group)
+
+
+sum_rates = ByTarget(cpu=_sum_rates_cpu, cuda=_sum_rates_cuda)
+"""``sum_rates(chemistry, zone, per, change)`` puts net changes of species, times `per`."""
 
 
 def density_at(zone, given, temperature, y):
     """Density of a zone; at constant pressure `given` is the pressure."""
     if HEATING != PRESSURE:
         return given
-    total = 0.0
-    for i in range(zone.matter.shape[1]):
-        total += y[i]
-    return given / (GAS_CONSTANT * temperature * total)
+    return given / (GAS_CONSTANT * temperature * sum_of_amounts(zone, y))
 
 
-@noinline_cpu
+@noinline
 def change_of(chemistry, zone, setting, temperature, y, change):
     """Compute dy/dt of all species; returns dT/dt.
 
@@ -352,30 +403,27 @@ def change_of(chemistry, zone, setting, temperature, y, change):
     rise = 0.0
     if SELF_HEATING:
         released, capacity = 0.0, 0.0
-        for i in range(zone.matter.shape[1]):
+        for i in no_unroll(share(zone.group, 0, zone.matter.shape[1])):
             released -= zone.matter[1, i] * change[i]
             capacity += zone.matter[2, i] * y[i]
-        rise = released / capacity
+        rise = total_of(zone.group, released, 0) / total_of(zone.group, capacity, 1)
     return rise
 
 
 def energy_of_zone(zone, y):
     """The energy of a zone, and its heat capacity, at the temperature of its workspace."""
     energy, capacity = 0.0, 0.0
-    for i in range(zone.matter.shape[1]):
+    for i in no_unroll(share(zone.group, 0, zone.matter.shape[1])):
         energy += zone.matter[1, i] * y[i]
         capacity += zone.matter[2, i] * y[i]
-    return energy, capacity
+    return total_of(zone.group, energy, 0), total_of(zone.group, capacity, 1)
 
 
 def outside_rate(zone, setting, temperature, y):
     """Work on a zone and heat from its wall, and their derivative by the temperature."""
     rate, slope = 0.0, 0.0
     if COMPRESSED:
-        amount = 0.0
-        for i in range(zone.matter.shape[1]):
-            amount += y[i]
-        slope += amount * GAS_CONSTANT * setting.squeeze
+        slope += sum_of_amounts(zone, y) * GAS_CONSTANT * setting.squeeze
         rate += slope * temperature
     if WALLED:
         rate += setting.passage * (setting.around - temperature)
@@ -383,7 +431,7 @@ def outside_rate(zone, setting, temperature, y):
     return rate, slope
 
 
-@noinline_cpu
+@noinline
 def put_jacobian(chemistry, zone, renews, values):
     """Compute d(dy/dt)/dy for fixed coefficients, at the amounts of the last `change_of`.
 
@@ -391,30 +439,53 @@ def put_jacobian(chemistry, zone, renews, values):
     """
     reactions, slopes, found = chemistry.reactions, chemistry.slopes, zone.derivative
     z, left, right = zone.activity, reactions.left, reactions.right
-    for r in range(left.shape[1]):
-        K, a, b, c = zone.rate[1, r], z[2, left[0, r]], z[2, left[1, r]], z[2, left[2, r]]
+    for r in no_unroll(share(zone.group, 0, left.shape[1])):
+        K = constant_of(reactions, zone, r)
+        a, b, c = z[2, left[0, r]], z[2, left[1, r]], z[2, left[2, r]]
         found[3 * r] = K * b * c
         found[3 * r + 1] = K * a * c
         found[3 * r + 2] = K * a * b
     behind = 3 * left.shape[1]
     if REVERSIBLE:
-        for r in range(right.shape[1]):
-            K, a, b, c = -zone.rate[1, r], z[2, right[0, r]], z[2, right[1, r]], z[2, right[2, r]]
+        for r in no_unroll(share(zone.group, 0, right.shape[1])):
+            K = -constant_of(reactions, zone, r)
+            a, b, c = z[2, right[0, r]], z[2, right[1, r]], z[2, right[2, r]]
             found[behind + 3 * r] = K * b * c
             found[behind + 3 * r + 1] = K * a * c
             found[behind + 3 * r + 2] = K * a * b
+    barrier(zone.group)
     if POWERS:
         behind += 3 * right.shape[1]
         size = zone.matter.shape[1] + chemistry.powers.start.size
-        for count in range(slopes.power.shape[1]):
+        for count in no_unroll(share(zone.group, 0, slopes.power.shape[1])):
             own = z[2, size + slopes.power[1, count]]
             found[behind + count] = found[slopes.power[0, count]] * own
+        barrier(zone.group)
+    sum_slopes(chemistry, zone, renews, values)
+
+
+def _sum_slopes_cpu(chemistry, zone, renews, values):
+    slopes, found, z = chemistry.slopes, zone.derivative, zone.activity
     for entry in range(values.size):
         total = 0.0
         for count in range(slopes.start[entry], slopes.start[entry + 1]):
             k = count & NONNEGATIVE
             total += slopes.change[k] * found[slopes.derivative[k]]
         values[entry] = where(renews, total * z[1, slopes.entry[0, entry]], values[entry])
+
+
+def _sum_slopes_cuda(chemistry, zone, renews, values):
+    sums, slopes = chemistry.schedule, chemistry.slopes
+    block_sums(sums.slopes, sums.slope, zone.derivative, zone.partial, values)
+    for entry in no_unroll(share(zone.group, 0, values.size)):
+        values[entry] *= zone.activity[1, slopes.entry[0, entry]]
+    barrier(zone.group)
+
+
+sum_slopes = ByTarget(cpu=_sum_slopes_cpu, cuda=_sum_slopes_cuda)
+"""``sum_slopes(chemistry, zone, renews, values)`` puts the entries of the Jacobian.
+
+Values are kept where `renews` is 0; on CUDA it is never 0."""
 
 
 def put_temperature_slopes(
@@ -427,13 +498,14 @@ def put_temperature_slopes(
     """
     _, capacity = energy_of_zone(zone, y)
     species = zone.matter.shape[1]
-    for i in range(species):
+    for i in no_unroll(share(zone.group, 0, species)):
         row[i] = where(renews, zone.matter[1, i] / capacity, row[i])
     if EXCHANGES:
         _, slope = outside_rate(zone, setting, temperature, y)
         column[species] = where(renews, slope / capacity, column[species])
     more = _WARMER * temperature
     change_of(chemistry, zone, setting, temperature + more, y, warmer)
-    for i in range(species):
+    for i in no_unroll(share(zone.group, 0, species)):
         column[i] = where(renews, (warmer[i] - change[i]) / more, column[i])
+    barrier(zone.group)
     return where(renews, capacity, before)

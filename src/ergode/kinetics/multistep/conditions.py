@@ -7,6 +7,7 @@ takes: the next one begins after them.
 
 from __future__ import annotations
 
+from ergode.core.group import barrier
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.kernel_options import COMPRESSED, SELF_HEATING, SUNLIT
 from ergode.kinetics.multistep.activities import (
@@ -69,6 +70,8 @@ def begins_anew(chemistry, zone, before, after, history, y, h, weight):
         warmer = h * (right - left) / capacity
         anew = abs(warmer) * weight[species] > LARGE
         if not anew:
-            history[1, species] += warmer
-            history[1, species + 1] += warmer * capacity
+            if zone.group.rank == 0:
+                history[1, species] += warmer
+                history[1, species + 1] += warmer * capacity
+            barrier(zone.group)
     return anew

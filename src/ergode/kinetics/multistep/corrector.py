@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import noinline_cpu
-from ergode.kinetics.implicit.elimination import factorize_shifted, solve
+from ergode.core.compiler.language import no_unroll
+from ergode.core.group import ONE, Group, barrier, share, total_of
 from ergode.kinetics.kernel_options import EXCHANGES, SELF_HEATING
 from ergode.kinetics.multistep.activities import (
     change_of,
@@ -33,6 +33,7 @@ from ergode.kinetics.multistep.activities import (
     put_jacobian,
     put_temperature_slopes,
 )
+from ergode.kinetics.multistep.factors import renew_factors, solve_trial
 from ergode.kinetics.multistep.lanes import row_of, rows_of
 from ergode.kinetics.multistep.nordsieck import MOST
 
@@ -61,10 +62,12 @@ class Vectors(NamedTuple):
     row: np.ndarray  # [species_count]: row and column of the temperature
     column: np.ndarray
     matrix: np.ndarray  # factors
-    scratch: np.ndarray  # [variable_count]
+    inverse: np.ndarray  # of pivots, for a warp
+    scratch: np.ndarray  # [variable_count], for a warp one more
     gain: np.ndarray  # [MOST + 2]: coefficients of a step
     past: np.ndarray  # [MOST + 2]: lengths of past steps
     gram: np.ndarray  # workspace of the projection
+    group: Group  # the threads that share the zone
 
 
 class Kept(NamedTuple):
@@ -87,18 +90,18 @@ def vectors_of(chemistry):
     return Vectors(
         rows_of(MOST + 1, width), row_of(count), row_of(count), row_of(width), row_of(count),
         row_of(count), row_of(count), row_of(chemistry.slopes.entry.shape[1]), row_of(count),
-        row_of(count), row_of(chemistry.plan.column.size), row_of(count), row_of(MOST + 2),
-        row_of(MOST + 2), row_of((sums + 3) * sums),
+        row_of(count), row_of(chemistry.plan.column.size), row_of(0), row_of(count),
+        row_of(MOST + 2), row_of(MOST + 2), row_of((sums + 3) * sums), ONE,
     )  # fmt: skip
 
 
-def norm(vector, weight):
+def norm(vector, weight, group):
     """Root mean square of the errors over the allowed errors."""
     total = 0.0
-    for i in range(weight.size):
+    for i in no_unroll(share(group, 0, weight.size)):
         one = vector[i] * weight[i]
         total += one * one
-    return math.sqrt(total / weight.size)
+    return math.sqrt(total_of(group, total, 0) / weight.size)
 
 
 def put_rates(chemistry, zone, vectors, setting):
@@ -108,6 +111,7 @@ def put_rates(chemistry, zone, vectors, setting):
     rise = change_of(chemistry, zone, setting, hot, y, vectors.change)
     if SELF_HEATING:
         vectors.change[species] = rise
+    barrier(zone.group)
 
 
 def put_all_rates(chemistry, zone, vectors, setting):
@@ -121,7 +125,9 @@ def put_all_rates(chemistry, zone, vectors, setting):
         species = zone.matter.shape[1]
         rate, _ = outside_rate(zone, setting, vectors.y[species], vectors.y)
         _, capacity = energy_of_zone(zone, vectors.y)
-        vectors.change[species] += rate / capacity
+        if zone.group.rank == 0:
+            vectors.change[species] += rate / capacity
+        barrier(zone.group)
     return rate
 
 
@@ -146,21 +152,6 @@ def renew_slopes(chemistry, zone, vectors, setting, renews, capacity):
     return capacity
 
 
-@noinline_cpu
-def renew_factors(chemistry, vectors, gamma):
-    """Factorise the matrix; returns 0 if all pivots are sound, else NaN."""
-    slopes, matrix, per = chemistry.slopes, vectors.matrix, 1.0 / gamma
-    for entry in range(matrix.size):
-        matrix[entry] = 0.0
-    for entry in range(vectors.slopes.size):
-        matrix[slopes.entry[1, entry]] = -vectors.slopes[entry]
-    if SELF_HEATING:
-        for i in range(slopes.heat.shape[1]):
-            matrix[slopes.heat[0, i]] = per * vectors.row[i]
-            matrix[slopes.heat[1, i]] = -vectors.column[i]
-    return factorize_shifted(chemistry.plan, matrix, per, vectors.scratch)
-
-
 def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
     """Solve for a step of length h, whose prediction is in the history.
 
@@ -168,15 +159,16 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
     Returns how it ended, and what is kept.
     """
     y, history, correction, b = vectors.y, vectors.history, vectors.correction, vectors.trial
-    species = zone.matter.shape[1]
+    species, group = zone.matter.shape[1], vectors.group
     gamma = h / vectors.gain[1]
     again = anew
     while True:
-        for i in range(y.size):
+        for i in no_unroll(share(group, 0, y.size)):
             y[i] = history[0, i]
             correction[i] = 0.0
+        barrier(group)
         fresh = again or kept.slopes_age >= AGE
-        state, rate, last, energy, share = DIVERGED, kept.rate, 0.0, 0.0, 1.0
+        state, rate, last, energy, part = DIVERGED, kept.rate, 0.0, 0.0, 1.0
         for turn in range(ITERATIONS):
             put_rates(chemistry, zone, vectors, setting)
             if SELF_HEATING:
@@ -190,8 +182,8 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                     kept = Kept(kept.slopes_age, 0, gamma, rate, kept.capacity)
                     if renew_factors(chemistry, vectors, gamma) != 0.0:
                         break
-                share = 2.0 / (1.0 + gamma / kept.gamma)
-            for i in range(species):
+                part = 2.0 / (1.0 + gamma / kept.gamma)
+            for i in no_unroll(share(group, 0, species)):
                 b[i] = gamma * vectors.change[i] - history[1, i] / vectors.gain[1] - correction[i]
                 b[i] /= kept.gamma
             if SELF_HEATING:
@@ -200,12 +192,14 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                     target = history[0, species + 1]
                     target += gain_of_energy(zone, vectors, setting, gamma)
                 b[species] = (target - energy) / (kept.capacity * kept.gamma)
-            solve(chemistry.plan, vectors.matrix, b, vectors.scratch)
-            for i in range(y.size):
-                b[i] *= share
+            barrier(group)
+            solve_trial(chemistry, vectors)
+            for i in no_unroll(share(group, 0, y.size)):
+                b[i] *= part
                 correction[i] += b[i]
                 y[i] = history[0, i] + correction[i]
-            size = norm(b, vectors.weight)
+            barrier(group)
+            size = norm(b, vectors.weight, group)
             if turn > 0:
                 rate = max(0.3 * rate, size / last)
             if size * min(rate, 1.0) <= allowed:
@@ -222,6 +216,7 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
         kept = Kept(kept.slopes_age, kept.factors_age, kept.gamma, rate, kept.capacity)
         if EXCHANGES:
             correction[species + 1] = gain_of_energy(zone, vectors, setting, gamma)
+            barrier(group)
         if state == CONVERGED or fresh:
             return state, kept
         again = True

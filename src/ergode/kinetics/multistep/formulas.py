@@ -11,8 +11,15 @@ from __future__ import annotations
 
 import math
 
-from ergode.core.compiler.language import by_reference, hold, no_refcount, noinline_cpu
-from ergode.core.group import ONE
+from ergode.core.compiler.language import (
+    by_reference,
+    hold,
+    no_refcount,
+    no_unroll,
+    noinline,
+    noinline_cuda,
+)
+from ergode.core.group import barrier, meet, share, total_of
 from ergode.core.status import Status
 from ergode.kinetics.condition_history import history_of, horizon
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
@@ -81,27 +88,29 @@ MOST_FAILURES = 3
 """Failures of a step after which the order falls to one."""
 
 
+@noinline_cuda
 def growth(safety, error, order):
     """Ratio of the next step to this one."""
     return 1.0 / ((safety * error) ** (1.0 / order) + 1e-6)
 
 
-def put_weights(absolute, rtol, history, weight):
+def put_weights(absolute, rtol, history, weight, group):
     """Put one over the allowed errors of a step."""
-    for i in range(weight.size):
+    for i in no_unroll(share(group, 0, weight.size)):
         weight[i] = 1.0 / (absolute[i] + rtol * abs(history[0, i]))
+    barrier(group)
 
 
 def error_of(vectors, constant, species):
     """Error of a step over the allowed one, where an amount below zero is an error too."""
     total = 0.0
-    for i in range(vectors.y.size):
+    for i in no_unroll(share(vectors.group, 0, vectors.y.size)):
         error = abs(vectors.correction[i]) * constant
         if i < species:
             error = max(error, -vectors.y[i])
         error *= vectors.weight[i]
         total += error * error
-    return math.sqrt(total / vectors.y.size)
+    return math.sqrt(total_of(vectors.group, total, 0) / vectors.y.size)
 
 
 def with_energy(setting, start, energy):
@@ -112,22 +121,25 @@ def with_energy(setting, start, energy):
     )  # fmt: skip
 
 
-@noinline_cpu
+@noinline
 def begin(chemistry, zone, vectors, setting, span):
     """Begin with order 1 at `vectors.y`; returns the first step."""
-    for i in range(vectors.y.size):
+    group = vectors.group
+    for i in no_unroll(share(group, 0, vectors.y.size)):
         vectors.history[0, i] = vectors.y[i]
+    barrier(group)
     outside = put_all_rates(chemistry, zone, vectors, setting)
-    speed = norm(vectors.change, vectors.weight)
+    speed = norm(vectors.change, vectors.weight, group)
     h = min(span, 0.05 / speed) if speed > 0.0 else span
-    for i in range(vectors.y.size):
+    for i in no_unroll(share(group, 0, vectors.y.size)):
         vectors.history[1, i] = h * vectors.change[i]
     if EXCHANGES:
         vectors.history[1, vectors.y.size] = h * outside
+    barrier(group)
     return h
 
 
-@noinline_cpu
+@noinline
 def put_temperature(chemistry, zone, start, kept, amounts, species):
     """Put the temperature that the energy `kept` sets, near the one that is there.
 
@@ -137,6 +149,7 @@ def put_temperature(chemistry, zone, start, kept, amounts, species):
     put_matter(chemistry, zone, start, hot)
     energy, capacity = energy_of_zone(zone, amounts)
     amounts[species] = hot + (kept - energy) / capacity
+    barrier(zone.group)
 
 
 def exchange_error(zone, vectors, constant):
@@ -161,14 +174,15 @@ def jump_error(chemistry, zone, vectors, setting, order):
     if start > zone.between[0] and start <= zone.between[1]:
         return 0.0
     y, heat = vectors.y, 0.0
-    for i in range(species):
+    for i in no_unroll(share(zone.group, 0, species)):
         jump = jump_of(chemistry, start, y[species], i)
         heat += jump * (y[i] - value_at(vectors.history, order, i, -1.0))
+    heat = total_of(zone.group, heat, 0)
     _, capacity = energy_of_zone(zone, y)
     return abs(heat) / capacity * vectors.weight[species]
 
 
-@noinline_cpu
+@noinline
 def next_order(vectors, constants, error, order, waiting, ratio, h):
     """The order of the next step, and its length over that of this step.
 
@@ -180,13 +194,14 @@ def next_order(vectors, constants, error, order, waiting, ratio, h):
         return chosen, most
     down, up = 0.0, 0.0
     if order > 1:
-        size = norm(vectors.history[order], vectors.weight)
+        size = norm(vectors.history[order], vectors.weight, vectors.group)
         down = growth(SAFE, size * constants.lower, order)
     if order < MOST and ratio > 0.0:
         scale = constants.ratio / ratio * (h / vectors.past[2]) ** (order + 1)
-        for i in range(vectors.trial.size):
+        for i in no_unroll(share(vectors.group, 0, vectors.trial.size)):
             vectors.trial[i] = vectors.correction[i] - scale * vectors.before[i]
-        up = growth(SAFER, norm(vectors.trial, vectors.weight) * constants.higher, order + 2)
+        size = norm(vectors.trial, vectors.weight, vectors.group)
+        up = growth(SAFER, size * constants.higher, order + 2)
     if max(most, down, up) < WORTHWHILE:
         return order, 1.0
     if up > most and up > down:
@@ -196,18 +211,18 @@ def next_order(vectors, constants, error, order, waiting, ratio, h):
     return order, most
 
 
-@noinline_cpu
+@noinline
 def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, defect, out):
     """Write amounts at the times of the result within a step; returns the next place in `grid`."""
-    species = zone.matter.shape[1]
+    species, group = zone.matter.shape[1], vectors.group
     while place < grid.size and grid[place] - grid[0] <= now:
         s = ((grid[place] - grid[0]) - now) / h
-        for i in range(out.shape[1]):
+        for i in no_unroll(share(group, 0, out.shape[1])):
             if i < vectors.y.size:
                 out[place, i] = value_at(vectors.history, order, i, s)
             else:
                 out[place, i] = out[0, i]
-        worst = project(chemistry.invariants, out[place], vectors.gram, ONE)
+        worst = project(chemistry.invariants, out[place], vectors.gram, group)
         defect = max(defect, worst)
         if SELF_HEATING:
             kept = setting.energy
@@ -230,7 +245,7 @@ def heating_at(history, order, i, s, capacity):
     return first, second, third
 
 
-@noinline_cpu
+@noinline
 def fastest_heating(history, order, i, h, end, capacity, steepest, peak):
     """Update the steepest slope of the temperature, and its time, by a step up to `end`.
 
@@ -262,17 +277,18 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     the zone heats itself, the time when its temperature rose fastest.
     """
     history, y, past, gain = vectors.history, vectors.y, vectors.past, vectors.gain
-    species, count = zone.matter.shape[1], vectors.y.size
+    species, count, group = zone.matter.shape[1], vectors.y.size, vectors.group
     absolute = chemistry.absolute
     if OWN_TOLERANCES:
         absolute = conditions.tolerances[:count]
         rtol = conditions.tolerances[conditions.tolerances.size - 1]
-    for i in range(count):
+    for i in no_unroll(share(group, 0, count)):
         y[i] = out[0, i]
         history[0, i] = out[0, i]
+    barrier(group)
     for j in range(past.size):
         past[j] = 0.0
-    conserved(chemistry.invariants, y, vectors.gram, ONE)
+    conserved(chemistry.invariants, y, vectors.gram, group)
     hot = out[0, species] if SELF_HEATING else conditions.temperature[0]
     if not SELF_HEATING and out.shape[1] > species:
         hot = out[0, species]
@@ -283,14 +299,17 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     setting = Setting(
         conditions.factors, conditions.density[0], light, hot, 0.0, 0.0, passage, around
     )
-    put_heat(chemistry, zone, setting, hot)
-    if SELF_HEATING:
+    if not SELF_HEATING:
+        put_heat(chemistry, zone, setting, hot)
+    else:
+        put_matter(chemistry, zone, hot, hot)
         energy, _ = energy_of_zone(zone, y)
         setting = with_energy(setting, hot, energy)
     if EXCHANGES:
         history[0, species + 1] = setting.energy
+        barrier(group)
     whole = grid[grid.size - 1] - grid[0]
-    put_weights(absolute, rtol, history, vectors.weight)
+    put_weights(absolute, rtol, history, vectors.weight, group)
     h, restarts = whole, True
     kept = Kept(NOTHING_KEPT, NOTHING_KEPT, 1.0, 1.0, 1.0)
     order, waiting, most = 1, 2, FIRST_GROWTH
@@ -300,6 +319,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     # The time is `since` after the knot `below`; a step may touch segments up to `last`.
     below, since, last, ends = 0, 0.0, 0, False
     while place < grid.size:
+        meet()
         if restarts:
             if TIMED:
                 setting = setting_over_time(conditions, setting, below, below, since)
@@ -315,12 +335,12 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         if TIMED:
             allowed, last, ends = horizon(conditions, below, since, h, CHANGE, SMOOTH * rtol)
             if allowed != h:
-                rescale(history, order, allowed / h)
+                rescale(history, order, allowed / h, group)
                 h = allowed
             setting = setting_over_time(conditions, setting, below, last, since + h)
             if not SELF_HEATING:
                 put_heat(chemistry, zone, setting, setting.start)
-        predict(history, order)
+        predict(history, order, group)
         constants = put_coefficients(gain, past, order, h)
         state, kept = correct(
             chemistry, zone, vectors, setting, h, SHARE / constants.own, kept, anew
@@ -335,11 +355,12 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 setting = with_energy(setting, setting.start, energy)
             put_temperature(chemistry, zone, setting.start, setting.energy, y, species)
             vectors.correction[species] = y[species] - history[0, species]
+            barrier(group)
             error += jump_error(chemistry, zone, vectors, setting, order)
             if EXCHANGES:
                 error += exchange_error(zone, vectors, constants.own)
         if not error <= 1.0 or state != CONVERGED:
-            retract(history, order)
+            retract(history, order, group)
             repeated += 1
             most = 1.0
             if state != CONVERGED:
@@ -350,13 +371,14 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 factor = min(factor, 0.9 if failures < 2 else 0.2)
             if failures > MOST_FAILURES:
                 # The past says nothing of the future: begin again, without amounts below zero.
-                for i in range(count):
+                for i in no_unroll(share(group, 0, count)):
                     y[i] = max(history[0, i], 0.0)
+                barrier(group)
                 h *= 0.1
                 anew, restarts = True, True
                 continue
             h *= factor
-            rescale(history, order, factor)
+            rescale(history, order, factor, group)
             continue
         taken += 1
         failures = 0
@@ -370,8 +392,9 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             below, since = time_after(conditions, below, since, last, h, ends)
             now = (conditions.times[below] - grid[0]) + since
         for j in range(order + 1):
-            for i in range(history.shape[1]):
+            for i in no_unroll(share(group, 0, history.shape[1])):
                 history[j, i] += gain[j] * vectors.correction[i]
+        barrier(group)
         if SELF_HEATING:
             capacity = energy_of_zone(zone, y)[1] if COMPRESSED else 1.0
             steepest, peak = fastest_heating(
@@ -392,18 +415,19 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                     history[0, species + 1] = energy
             setting = with_energy(setting, hot, energy)
         kept = Kept(kept.slopes_age + 1, kept.factors_age + 1, kept.gamma, kept.rate, kept.capacity)
-        if TIMED and ends:
+        if TIMED and ends and place < grid.size:
             below = after_jump(conditions.times, below)
             following = setting_over_time(conditions, setting, below, below, 0.0)
             if begins_anew(chemistry, zone, setting, following, history, y, h, vectors.weight):
-                put_weights(absolute, rtol, history, vectors.weight)
-                for i in range(count):
+                put_weights(absolute, rtol, history, vectors.weight, group)
+                for i in no_unroll(share(group, 0, count)):
                     y[i] = history[0, i]
+                barrier(group)
                 restarts, most = True, FIRST_GROWTH
                 continue
         waiting -= 1
         if waiting == 1 and order < MOST:
-            for i in range(count):
+            for i in no_unroll(share(group, 0, count)):
                 vectors.before[i] = vectors.correction[i]
             ratio = constants.ratio
         factor, chosen = 1.0, order
@@ -418,16 +442,16 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         factor = min(factor, most)
         most = GROWTH
         if chosen > order:
-            raise_order(history, gain, past, order, h, vectors.correction)
+            raise_order(history, gain, past, order, h, vectors.correction, group)
         elif chosen < order:
-            lower_order(history, gain, past, order, h)
+            lower_order(history, gain, past, order, h, group)
         if chosen != order or factor != 1.0:
             order = chosen
             waiting = order + 1
         if factor != 1.0:
-            rescale(history, order, factor)
+            rescale(history, order, factor, group)
             h *= factor
-        put_weights(absolute, rtol, history, vectors.weight)
+        put_weights(absolute, rtol, history, vectors.weight, group)
     return DONE, taken, repeated, defect, peak
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import lane_of, noinline_cpu, where
-from ergode.kinetics.implicit.elimination import solve
 from ergode.kinetics.kernel_options import EXCHANGES, SELF_HEATING
 from ergode.kinetics.multistep.activities import Zone, energy_of_zone
 from ergode.kinetics.multistep.corrector import (
@@ -27,9 +26,9 @@ from ergode.kinetics.multistep.corrector import (
     gain_of_energy,
     norm,
     put_rates,
-    renew_factors,
     renew_slopes,
 )
+from ergode.kinetics.multistep.factors import renew_factors, solve_trial
 from ergode.kinetics.multistep.lanes import WIDTH, row_of
 from ergode.kinetics.tables import NONNEGATIVE
 
@@ -101,6 +100,7 @@ def zone_at(zone, lane):
         lane_of(zone.partners, lane), lane_of(zone.falloff, lane), lane_of(zone.packed, lane),
         lane_of(zone.between, lane), lane_of(zone.hot, lane), lane_of(zone.matter, lane),
         lane_of(zone.activity, lane), lane_of(zone.rate, lane), lane_of(zone.derivative, lane),
+        zone.partial, zone.group,
     )  # fmt: skip
 
 
@@ -111,8 +111,9 @@ def vectors_at(vectors, lane):
         lane_of(vectors.correction, lane), lane_of(vectors.before, lane),
         lane_of(vectors.trial, lane), lane_of(vectors.weight, lane), lane_of(vectors.slopes, lane),
         lane_of(vectors.row, lane), lane_of(vectors.column, lane), lane_of(vectors.matrix, lane),
+        lane_of(vectors.inverse, lane),
         lane_of(vectors.scratch, lane), lane_of(vectors.gain, lane), lane_of(vectors.past, lane),
-        lane_of(vectors.gram, lane),
+        lane_of(vectors.gram, lane), vectors.group,
     )  # fmt: skip
 
 
@@ -174,12 +175,12 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
                 target = history[0, species + 1]
                 target += gain_of_energy(zone, vectors, setting, gamma)
             b[species] = (target - energy) / (numbers.capacity[0] * factored)
-        solve(chemistry.plan, vectors.matrix, b, vectors.scratch)
+        solve_trial(chemistry, vectors)
         for i in range(y.size):
             b[i] = where(share, b[i] * share, share)
             correction[i] += b[i]
             y[i] = history[0, i] + correction[i]
-        numbers.size[0] = norm(b, vectors.weight)
+        numbers.size[0] = norm(b, vectors.weight, vectors.group)
         if not judge(vectors, numbers, iteration, turn, species):
             break
     if EXCHANGES:

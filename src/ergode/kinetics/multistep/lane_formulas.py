@@ -243,7 +243,7 @@ def begin_some(chemistry, zone, vectors, numbers, course, setting):
     outside = put_all_rates(chemistry, zone, vectors, setting)
     if EXCHANGES:
         numbers.constant[0] = outside
-    numbers.size[0] = norm(vectors.change, vectors.weight)
+    numbers.size[0] = norm(vectors.change, vectors.weight, vectors.group)
     for lane in range(WIDTH):
         if course.restarts[lane]:
             own, h = vectors_at(vectors, lane), lane_of(numbers.h, lane)
@@ -298,7 +298,7 @@ def prepare(vectors, numbers, course, iteration, conditions, grid, rtol, max_ste
                     below, since = course.below[lane], course.since[lane]
                     shorter, last, ends = horizon(history, below, since, h, CHANGE, SMOOTH * rtol)
                     if shorter != h:
-                        rescale(own.history, course.order[lane], shorter / h)
+                        rescale(own.history, course.order[lane], shorter / h, own.group)
                         h = shorter
                         put(numbers.h, lane, h)
                     course.last[lane], course.ends[lane] = last, ends
@@ -383,7 +383,7 @@ def reject(vectors, numbers, course, iteration, conditions, lane, error):
         return
     own, order = vectors_at(vectors, lane), course.order[lane]
     history, h = own.history, lane_of(numbers.h, lane)
-    retract(history, order)
+    retract(history, order, own.group)
     course.predicted[lane], course.last[lane] = False, UNKNOWN
     course.repeated[lane] += 1
     course.most[lane] = 1.0
@@ -405,7 +405,7 @@ def reject(vectors, numbers, course, iteration, conditions, lane, error):
         course.restarts[lane], iteration.anew[lane] = True, True
         return
     h[0] *= factor
-    rescale(history, order, factor)
+    rescale(history, order, factor, own.group)
 
 
 @noinline_cpu
@@ -461,7 +461,7 @@ def accept(
         put(numbers.start, lane, hot)
     iteration.slopes_age[lane] += 1
     iteration.factors_age[lane] += 1
-    if TIMED and course.ends[lane]:
+    if TIMED and course.ends[lane] and course.place[lane] < grid.size:
         course.below[lane] = after_jump(conditions.times, course.below[lane])
         following = setting_over_time(conditions, mine, course.below[lane], course.below[lane], 0.0)
         if begins_anew(chemistry, matter, mine, following, history, own.y, h, own.weight):
@@ -489,14 +489,14 @@ def accept(
     factor = min(factor, course.most[lane])
     course.most[lane] = GROWTH
     if chosen > order:
-        raise_order(history, own.gain, past, order, h, own.correction)
+        raise_order(history, own.gain, past, order, h, own.correction, own.group)
     elif chosen < order:
-        lower_order(history, own.gain, past, order, h)
+        lower_order(history, own.gain, past, order, h, own.group)
     if chosen != order or factor != 1.0:
         course.order[lane] = chosen
         course.waiting[lane] = chosen + 1
     if factor != 1.0:
-        rescale(history, chosen, factor)
+        rescale(history, chosen, factor, own.group)
         put(numbers.h, lane, h * factor)
 
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ergode.core.compiler.language import noinline_cpu
+from ergode.core.compiler.language import no_unroll, noinline
+from ergode.core.group import barrier, share
 from ergode.kinetics.tables import NONNEGATIVE
 
 MOST = 5
@@ -37,37 +38,40 @@ class Constants(NamedTuple):
     ratio: float  # of the next order, over the previous correction
 
 
-@noinline_cpu
-def predict(history, order):
+@noinline
+def predict(history, order, group):
     """Move the history forward by a step."""
     for k in range(order):
         for back in range(order - k):
             j = (order - 1 - back) & NONNEGATIVE
-            for i in range(history.shape[1]):
+            for i in no_unroll(share(group, 0, history.shape[1])):
                 history[j, i] += history[j + 1, i]
+    barrier(group)
 
 
-@noinline_cpu
-def retract(history, order):
+@noinline
+def retract(history, order, group):
     """Undo `predict`."""
     for k in range(order):
         for back in range(order - k):
             j = (order - 1 - back) & NONNEGATIVE
-            for i in range(history.shape[1]):
+            for i in no_unroll(share(group, 0, history.shape[1])):
                 history[j, i] -= history[j + 1, i]
+    barrier(group)
 
 
-@noinline_cpu
-def rescale(history, order, factor):
+@noinline
+def rescale(history, order, factor, group):
     """Change the length of the next step."""
     scale = 1.0
     for j in range(1, order + 1):
         scale *= factor
-        for i in range(history.shape[1]):
+        for i in no_unroll(share(group, 0, history.shape[1])):
             history[j, i] *= scale
+    barrier(group)
 
 
-@noinline_cpu
+@noinline
 def put_coefficients(gain, past, order, h):
     """Put the coefficients l_j of a step of length h; `past` has past lengths, from 1 on."""
     for j in range(gain.size):
@@ -101,8 +105,8 @@ def put_coefficients(gain, past, order, h):
     return Constants(abs(a / (leading * b)), lower, higher, abs(b * star / (gain[order] * last)))
 
 
-@noinline_cpu
-def raise_order(history, gain, past, order, h, correction):
+@noinline
+def raise_order(history, gain, past, order, h, correction, group):
     """Add a row to the history, and change the others to the polynomial of the higher order."""
     for j in range(gain.size):
         gain[j] = 0.0
@@ -120,15 +124,16 @@ def raise_order(history, gain, past, order, h, correction):
             gain[i] = gain[i] * before + gain[i - 1]
         before = xi
     scale = (-leading - total) / product
-    for i in range(history.shape[1]):
+    for i in no_unroll(share(group, 0, history.shape[1])):
         last = scale * correction[i]
         history[order + 1, i] = last
         for j in range(2, order + 1):
             history[j, i] += gain[j] * last
+    barrier(group)
 
 
-@noinline_cpu
-def lower_order(history, gain, past, order, h):
+@noinline
+def lower_order(history, gain, past, order, h, group):
     """Change the history to the polynomial of the lower order."""
     for j in range(gain.size):
         gain[j] = 0.0
@@ -140,10 +145,11 @@ def lower_order(history, gain, past, order, h):
             i = j + 2 - back
             gain[i] = gain[i] * (since / h) + gain[i - 1]
     for j in range(2, order):
-        for i in range(history.shape[1]):
+        for i in no_unroll(share(group, 0, history.shape[1])):
             history[j, i] -= gain[j] * history[order, i]
-    for i in range(history.shape[1]):
+    for i in no_unroll(share(group, 0, history.shape[1])):
         history[order, i] = 0.0
+    barrier(group)
 
 
 def value_at(history, order, i, s):

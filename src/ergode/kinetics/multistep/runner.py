@@ -8,9 +8,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from ergode.core import kernels
+from ergode.core.buffers import put_table
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
-from ergode.kinetics.block.launch import Launch
+from ergode.core.group import bindings_of_size, rank_anew, rank_in
+from ergode.kinetics.block.elimination import THREADS
+from ergode.kinetics.block.launch import BlockLaunch, Launch
+from ergode.kinetics.block.schedule import INDEXABLE, WARP
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
@@ -30,9 +35,11 @@ from ergode.kinetics.kernel_options import (
     WALLED,
 )
 from ergode.kinetics.launch import Problem, cpu_kernel
+from ergode.kinetics.multistep import by_group
 from ergode.kinetics.multistep.formulas import integrate_cpu
 from ergode.kinetics.multistep.lane_formulas import integrate_lanes_cpu
 from ergode.kinetics.multistep.lanes import LANES, WIDTH
+from ergode.kinetics.multistep.schedule import scheduled
 from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import Outcome
@@ -42,6 +49,12 @@ _USED = (
     SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
 )  # fmt: skip
 
+_REGISTERS = 128
+_WARPS = 8
+"""Most warps of a block; they take each step at the same time."""
+_SHARED = 800
+"""Numbers of a zone in shared memory, at most."""
+
 _ALONE = MIXTURES, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
 """With these, zones are integrated one at a time."""
 _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, half the time
@@ -49,7 +62,7 @@ _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, ha
 
 @dataclass(frozen=True)
 class MultistepRunner:
-    """Runs backward differentiation formulas, with a thread for each zone."""
+    """Runs backward differentiation formulas: a thread or a lane for each zone, on CUDA a warp."""
 
     def run_on_cpu(
         self,
@@ -86,8 +99,41 @@ class MultistepRunner:
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
-        """No kernel: the record of the method refuses CUDA devices."""
-        raise PlanError(f"method 'bdf' does not run on '{device.name}'; use 'rodas4'")
+        """A prepared launch of the kernel on a CUDA device; cached."""
+        warps = 1
+        while warps < _WARPS and 2 * warps * device.core_count <= zone_count:
+            warps *= 2
+        return group_launch(problem, device, warps)
+
+
+@lru_cache(maxsize=16)
+def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunch:
+    """A kernel with a warp for every zone, and so many warps in a block."""
+    bound = dict(problem.bound + problem.matter)
+    tables = _tables(problem.mechanism, bound[SELF_HEATING])
+    tables = tables._replace(absolute=problem.tolerances[: tables.absolute.size])
+    entries = tables.plan.column.size + 1
+    derivatives = 3 * (tables.reactions.left.shape[1] + tables.reactions.right.shape[1])
+    if max(entries, derivatives + tables.slopes.power.shape[1]) >= INDEXABLE:
+        raise PlanError(
+            f"the factors of the Jacobian have {entries} entries, and the rates {derivatives} "
+            f"derivatives; at most {INDEXABLE - 1} are possible on '{device.name}': use "
+            "device='cpu'"
+        )
+    tables = scheduled(tables)
+    used = {one: bound[one] for one in _USED}
+    used[EXCHANGES] = bound[COMPRESSED] or bound[WALLED]
+    kernel = kernels.cuda_kernel(
+        by_group.integrate_group, registers=_REGISTERS,
+        bindings={**used, **bindings_of_size(WARP), THREADS: WARP, rank_in: rank_anew},
+    )  # fmt: skip
+    shapes = by_group.shapes_of(tables, bound[SELF_HEATING])
+    places, within = by_group.places_of(shapes, _SHARED)
+    return BlockLaunch(
+        device, kernel, (put_table(device, tables), places, within),
+        (problem.options.rtol, problem.options.max_steps), threads=WARP * warps,
+        shared_count=warps * within, scratch_count=warps * (places[-1] - within),
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=32)

@@ -41,7 +41,10 @@ class Laws(NamedTuple):
     exponent: np.ndarray
     term: np.ndarray
     slot_count: int
-    place: np.ndarray  # uint32 [2, set_count]: row of `exponent` of each term, and its slot
+    # Slots that are sums of exponentials, and their terms: uint32 [sum_count], [sum_count + 1].
+    slot: np.ndarray
+    start: np.ndarray
+    row: np.ndarray  # uint32 [set_count]: row of `exponent` of each term
     prefactor: np.ndarray  # float64 [set_count]
     # Partners: the efficiency of most species of each set, and how that of others differs.
     usual: np.ndarray  # float64 [partner_set_count]
@@ -104,6 +107,7 @@ class Chemistry(NamedTuple):
     invariants: np.ndarray  # float64 [invariant_count, species_count]
     absolute: np.ndarray  # float64 [variable_count]: absolute tolerances
     powers: Any = ()  # ``()`` where no reaction has one
+    schedule: Any = ()  # for a warp (see `schedule`)
 
 
 def chemistry_of(mechanism: Mechanism, *, heats: bool) -> Chemistry:
@@ -235,8 +239,8 @@ def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
     every = mechanism.rates
     exponent, row = np.unique(every.parameters, axis=1, return_inverse=True)
     term = np.flatnonzero(exponent.any(axis=1))
-    starts = every.slot_start.astype(np.int64)
-    slot = np.repeat(np.arange(every.slot_count), starts[1:] - starts[:-1])
+    starts = every.slot_start
+    filled = np.flatnonzero(starts[1:] > starts[:-1])
     usual, others = _partners_of(every.efficiency)
     kind = every.third_body_kind[: every.third_body_reaction.size]
     plain = np.flatnonzero(kind == PLAIN)
@@ -250,7 +254,8 @@ def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
     # Coefficients are of concentrations here: no power of the density is applied.
     return Laws(
         np.ascontiguousarray(exponent[term]), term.astype(np.uint32), every.slot_count,
-        np.array([row.ravel(), slot], np.uint32), every.prefactor, usual, _starts(others),
+        filled.astype(np.uint32), np.append(starts[filled], starts[-1]),
+        row.ravel().astype(np.uint32), every.prefactor, usual, _starts(others),
         np.array([i for one in others for i, _ in one], np.uint32),
         np.array([v for one in others for _, v in one], np.float64),
         np.array([every.third_body_reaction[plain], every.third_body_set[plain]], np.uint32),
