@@ -84,7 +84,7 @@ class Voxels:
         local, voxels = self.case.local, self.voxels
         for voxel, initial in zip(voxels, self.case.initial, strict=True):
             voxel.case = copy.copy(local)
-            voxel.case.initial = initial
+            voxel.case.initial, voxel.rng = initial, rng
             voxel.begin()
         t, side = local.times[0], 0
         rows = np.full((len(local.times), len(voxels), len(local.initial)), np.nan)

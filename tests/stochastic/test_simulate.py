@@ -199,9 +199,38 @@ def test_runaway_and_overflow_are_statuses_of_one_realization(method):
     bounded = run(growing, **options, initial={"X": 2**53 - 2})
     good = harmed(bounded, free, Status.OVERFLOW)
     np.testing.assert_array_equal(bounded["amount"][good] - (2**53 - 2), free["amount"][good])
-    with pytest.warns(ergode.FailureWarning, match="squares of amounts below 2\\^31"):
-        summary = run(growing, **options, initial={"X": 2**31 - 2}, output="statistics")
-    assert summary["count"].values[1] == good.sum()
+    summary = run(growing, **options, initial={"X": 2**31 - 2}, output="statistics")
+    assert (summary["count"] == 200).all()
+    grown = free["amount"].values[:, 1, 0]
+    assert summary["mean"].values[1, 0] == pytest.approx(2**31 - 2 + grown.mean(), rel=1e-15)
+    assert summary["variance"].values[1, 0] == pytest.approx(grown.var(ddof=1), rel=1e-9)
+
+
+def test_statistics_go_on_where_amounts_grow_beyond_what_squares_hold(monkeypatch):
+    """In the second of several chunks: the first has exact sums, the others have amounts."""
+    monkeypatch.setattr("ergode.stochastic.runners.chunks._CHUNK_BYTES", 40_000)
+    event = [Event("time >= 1", {"X": "big"})]
+    network = ReactionNetwork(
+        {"X": 5, "Y": 0}, [Reaction("0 -> Y", rate_constant=3.0)], {"big": 10}, events=event
+    )
+    options = {"times": [0, 2], "replicates": 700, "parameters": {"big": [10.0, 3e9, 1e12]}}
+    found = run(network, **options, output="statistics")
+    amount = run(network, **options)["amount"].values
+    assert (found["count"] == 700).all() and (found["status"] == 0).all()
+    np.testing.assert_allclose(found["mean"], amount.mean(axis=1), rtol=1e-12)
+    variance = (amount - amount[:, :1]).var(axis=1, ddof=1)
+    np.testing.assert_allclose(found["variance"], variance, rtol=1e-9)
+    source = ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate_constant=1e12)])
+    found = run(source, times=[0, 1], replicates=400, method="tau-leap", output="statistics")
+    assert abs(found["mean"].values[1, 0] - 1e12) < 5 * 1e6 / 20
+    assert abs(found["variance"].values[1, 0] / 1e12 - 1) < 5 * np.sqrt(2 / 400)
+
+
+@pytest.mark.parametrize("amount", [1.5, 1e6 + 0.01, 1e9 + 0.5, 1e12 + 0.5])
+def test_an_amount_that_is_not_whole_is_refused(amount):
+    network = ReactionNetwork({"X": 0}, [Reaction("X -> 0", rate_constant=1.0)])
+    with pytest.raises(ModelError, match="expected a whole number"):
+        run(network, times=[0, 1], initial={"X": amount})
 
 
 @pytest.mark.parametrize("method", [*methods.EXACT, "tau-leap"])

@@ -191,6 +191,16 @@ class Moments:
         self._mean = np.zeros((point_count, time_count, width))
         self._squares = np.zeros((point_count, time_count, width))
 
+    @classmethod
+    def beginning_with(cls, sums: SumsByPoint) -> Moments:
+        """Those of integers whose sums are known, to add further values."""
+        mean, n = sums.mean(), sums.count[:, :, None]
+        found = cls(*mean.shape)
+        found.count[:] = sums.count
+        found._mean[:] = np.where(n > 0, mean, 0.0)
+        found._squares[:] = np.where(n > 1, sums.variance() * (n - 1), 0.0)
+        return found
+
     def add(self, point: int, values: np.ndarray, reached: np.ndarray) -> None:
         """Add values [replicate, time, quantity] of a point; `reached` counts the valid times."""
         for start in range(0, len(values), GROUP):

@@ -112,6 +112,10 @@ class Collector:
         self.layout, self.replicates = layout, replicates
         self.total = layout.count * replicates
 
+    def widens(self, status: np.ndarray) -> bool:
+        """Whether realizations of these statuses are needed again, with what is `wanted` now."""
+        return False
+
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         """Add the results of a chunk; `first` is its first realization."""
         raise NotImplementedError
@@ -232,6 +236,14 @@ class Statistics(Collector):
         self.takes_long = self.wanted.amounts
         self._broken = None if whole else Moments(*shape, self.tables.species_count)
 
+    def widens(self, status: np.ndarray) -> bool:
+        """Whether squares were too large to be added as integers: amounts are, from now on."""
+        if self._broken is not None or not (status == Status.OVERFLOW).any():
+            return False
+        self.wanted, self.takes_long = Wanted(amounts=True), True
+        self._broken = Moments.beginning_with(self._sums)
+        return True
+
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         if self._broken is None:
             self._sums.add(chunk, first // self.replicates)
@@ -273,6 +285,9 @@ class Sums(Statistics):
                 "output='statistics' of amounts from 2^31 on cannot be divided; executor, store, "
                 "chunk and several devices need output='trajectories'"
             )
+
+    def widens(self, status: np.ndarray) -> bool:
+        return False
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         shape = (*self.layout.shape, self.grid.size)

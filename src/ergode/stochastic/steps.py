@@ -100,8 +100,9 @@ def describe_steps(
             AccuracyWarning,
         )
     if _STEP_COST * taken + _SINGLE_COST * single > firings.sum() > 0:
+        name = "the Langevin equation" if gaussian else "tau-leaping"
         launch.warn(
-            f"tau-leaping does not pay here: {firings.sum():,.0f} firings in {taken:,.0f} steps "
+            f"{name} does not pay here: {firings.sum():,.0f} firings in {taken:,.0f} steps "
             f"and {single:,.0f} single firings; an exact method (method='auto') is likely faster",
             PerformanceWarning,
         )

@@ -527,7 +527,11 @@ def check_amounts(start: np.ndarray, names: Sequence[str], bits: int = 53) -> No
     species.
     """
     near = np.rint(start)
-    bad = ~((start >= 0) & (start < 2**bits) & (np.abs(start - near) <= 1e-9 * near))
+    bad = ~(
+        (start >= 0)
+        & (start < 2**bits)
+        & (np.abs(start - near) <= 1e-9 * np.minimum(near, 1e5) + 4e-16 * near)
+    )
     if bad.any():
         point, i = (int(k[0]) for k in np.nonzero(bad))
         raise ModelError(

@@ -65,11 +65,13 @@ class Reaction:
     name : str, optional
     delay : float, str or HoldingTime, optional
         Time from the firing, when reactants are consumed, to when products appear. A formula is
-        evaluated at the firing, without what it has consumed; a negative value counts as zero. A
-        holding time, such as ``ergode.Gamma(mean=10, sd=2)``, is drawn for each firing.
+        evaluated at the firing, without what it has consumed; a negative value counts as zero, if
+        amounts make it so. A holding time, such as ``ergode.Gamma(mean=10, sd=2)``, is drawn for
+        each firing.
     consuming : bool
         Whether the firing consumes the reactants. If not, they are consumed when products appear,
-        as by the non-consuming delayed reactions of [Cai2007]_; until then they react on.
+        as by the non-consuming delayed reactions of [Cai2007]_; until then they react on. A
+        molecule that two firings take ends its realization, with the status ``NEGATIVE_RATE``.
 
     Raises
     ------

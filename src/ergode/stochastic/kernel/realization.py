@@ -350,7 +350,7 @@ def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, wai
     w = one.worker
     if not LEAPS and _is_firing(j, net) and interruptions.delays[j] >= 0:
         delay = delay_of(j, w, t, one.point, net, interruptions, work, waiting)
-        if delay != delay:
+        if not delay < INFINITY:
             return NOT_FINITE, soonest, side, False
         if not push_delayed(t + delay, j, w, waiting):
             return OVERFLOW, soonest, side, False

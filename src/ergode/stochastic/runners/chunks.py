@@ -52,6 +52,9 @@ class Collector(Protocol):
     wanted: Wanted
     takes_long: bool
 
+    def widens(self, status: np.ndarray) -> bool:
+        """Whether realizations of these statuses are needed again, with what is `wanted` now."""
+
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         """Add the results of the realizations from number `first` on."""
 
@@ -71,19 +74,30 @@ def simulate_chunks(
     rows = np.zeros(total, np.int64)
     leaps = []
 
-    def simulate_chunk(start: int, stop: int, report: Callable[[int], None]) -> bool:
-        found = _run_chunk(runner, start, stop - start, collect.wanted, report)
-        status[start:stop] = found["status"]
-        firings[start:stop] = found["firings"]
-        rows[start:stop] = found["rows"]
-        leaps.append(found["leaps"])
-        collect.add(found, start)
-        return not (found["status"] == Status.NOT_RUN).any()
+    def most() -> int:
+        row_bytes = runner.row_bytes(collect.wanted)
+        found = chunk_size(row_bytes, device)
+        return min(found, max(1, _CHUNK_BYTES // row_bytes)) if collect.takes_long else found
 
-    row_bytes = runner.row_bytes(collect.wanted)
-    size = chunk_size(row_bytes, device)
-    if collect.takes_long:
-        size = min(size, max(1, _CHUNK_BYTES // row_bytes))
+    def simulate_chunk(start: int, stop: int, report: Callable[[int], None]) -> bool:
+        complete = True
+        while start < stop:
+            end = min(stop, start + most())
+            found = _run_chunk(runner, start, end - start, collect.wanted, report)
+            if collect.widens(found["status"]):
+                continue
+            status[start:end] = found["status"]
+            firings[start:end] = found["firings"]
+            rows[start:end] = found["rows"]
+            leaps.append(found["leaps"])
+            collect.add(found, start)
+            complete = complete and not (found["status"] == Status.NOT_RUN).any()
+            start = end
+            if not complete:
+                break
+        return complete
+
+    size = most()
     launch.run_chunks(
         "stochastic", total, size, simulate_chunk, unit="realizations", show=show,
         least=_least(collect.wanted, device),

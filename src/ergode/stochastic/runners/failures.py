@@ -17,7 +17,7 @@ from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.tables import Tables
 
 _SHOWN_MOST = 8
-_ADDED = " (statistics add squares of amounts below 2^31; output='trajectories' has none)"
+_ADDED = " (statistics of parts add squares below 2^31; output='trajectories' has none)"
 
 
 def first(

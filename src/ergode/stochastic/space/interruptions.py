@@ -218,7 +218,7 @@ def due_voxel(w, t, after, space, kept):
 def put_off(j, v, w, t, point, net, interruptions, work, waiting):
     """Add the delayed products of a reaction in a voxel; whether that failed."""
     delay = delay_of(j, w, t, point, net, interruptions, work, waiting)
-    if delay != delay:
+    if not delay < INFINITY:
         return NOT_FINITE
     number = v * interruptions.delays.size + j
     return DONE if push_delayed(t + delay, number, w, waiting) else OVERFLOW

@@ -82,6 +82,10 @@ class Collector:
                 "use fewer replicates or times, or output='statistics'",
             )
 
+    def widens(self, status: np.ndarray) -> bool:
+        """Amounts have one width in space."""
+        return False
+
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         """Add the results of a chunk; `first` is its first realization."""
         amounts = chunk["amounts"].reshape(-1, *self._shape)
