@@ -170,6 +170,8 @@ def zones_of(
         sizes |= piston.sizes
     sizes |= tolerance_sizes or {}
     tanks = reactor.tank_count if isinstance(reactor, StirredTank) else 1
+    if tanks > max(sizes.values(), default=1):
+        sizes["tank_count"] = tanks
     count = max([tanks, *sizes.values()])
     for name, size in sizes.items():
         if size not in (1, count):

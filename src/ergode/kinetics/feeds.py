@@ -65,6 +65,13 @@ def feed_of(
             )
     if mechanism.molecular:  # of a gram
         one = one / molar_masses(network) / species_count
+    flows = len(np.atleast_2d(tank.flows(grid[:1])))
+    if flows > 1 and zones > 1 and flows != zones:
+        raise ModelError(
+            f"flow_ratio has {flows} values and the zones are {zones}; expected one for all zones, "
+            "or one for each"
+        )
+    zones = max(zones, flows)
     mass = _mass_of(tank, grid, rtol)
 
     def at(times: np.ndarray) -> np.ndarray:
