@@ -117,7 +117,8 @@ def branch(
         ``zero-hopf-1`` and ``double-hopf-1``; "" for all other points.
 
         - Equilibria have state(point, variable) and eigenvalue(point, number, part) [1/time], the
-          rightmost first; delay equations have the 12 rightmost characteristic roots.
+          rightmost first; delay equations have the 12 rightmost characteristic roots, or more if
+          more are unstable, and NaN where there are fewer.
         - Cycles have lowest and highest(point, variable), period(point),
           cycle(point, node, variable) at the times cycle_time(point, node), and
           multiplier(point, number, part), the largest first. One of them is 1, up to the error of
@@ -138,6 +139,8 @@ def branch(
 
     Warns
     -----
+    AccuracyWarning
+        Unstable characteristic roots of a delay equation could not be counted.
     FailureWarning
         Newton's method failed at the end of the branch.
 

@@ -76,7 +76,7 @@ class Equilibria(Curve):
         return replace(point)
 
     def describe(self, point: Point, base: Point | None) -> None:
-        roots = self.linear(point.u).roots()
+        roots, point.facts["counted"] = self.linear(point.u).spectrum()
         point.facts["spectrum"] = roots
         point.facts["unstable"] = unstable_count(roots)
 

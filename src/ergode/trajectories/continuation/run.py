@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import results
-from ergode.core.errors import FailureWarning, PlanError
+from ergode.core.errors import AccuracyWarning, FailureWarning, PlanError
 from ergode.core.launch import warn
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
@@ -52,6 +52,14 @@ def run(call: Call, max_points: int, max_step: float, stopwatch: Stopwatch) -> x
         else:
             begun = _from_state(task, call.trajectory, call.state, call.kind)
         points, reasons = _followed(begun, Limits(max_points, max_step))
+    doubtful = sum(not point.facts.get("counted", True) for point in points)
+    if doubtful:
+        warn(
+            f"characteristic roots of {doubtful} of {len(points)} points could not be counted, "
+            "since delays are too long for the rates: unstable_count may be too small there, and "
+            "Hopf points may be missing",
+            AccuracyWarning,
+        )
     attrs = results.provenance(
         stopwatch, engine="trajectories", kind=call.kind, varied=call.free,
         model_digest=field.digest, first_end=reasons[0], last_end=reasons[1],
