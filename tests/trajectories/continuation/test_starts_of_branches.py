@@ -84,3 +84,16 @@ def test_a_branch_that_is_cut_by_the_default_of_max_points_is_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         branch(line, max_step=1e-4, max_points=5, **options)
+
+
+def test_two_hopf_points_within_a_step_are_both_found():
+    field = ergode.field_from_equations({
+        "x": "mu * x - y - x**3", "y": "x + mu * y",
+        "u": "(mu - 0.01) * u - 2 * v - u**3", "v": "2 * u + (mu - 0.01) * v",
+    })  # fmt: skip
+    found = branch(
+        field, start=dict.fromkeys("xyuv", 0), parameters={"mu": -1}, vary={"mu": (-1, 1)},
+        max_step=0.3,
+    )  # fmt: skip
+    is_hopf = np.array(["hopf" in str(one) for one in found["special"].values])
+    np.testing.assert_allclose(found["mu"][is_hopf], [0, 0.01], atol=1e-12)

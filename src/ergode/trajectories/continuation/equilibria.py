@@ -80,6 +80,9 @@ class Equilibria(Curve):
         point.facts["spectrum"] = roots
         point.facts["unstable"] = unstable_count(roots)
 
+    def is_crowded(self, base: Point, point: Point) -> bool:
+        return abs(point.facts["unstable"] - base.facts["unstable"]) > 2
+
     def tests(self, base: Point) -> Sequence[Test]:
         before, parity = base.facts["unstable"], _parity_of_sums(base.facts["spectrum"])
         has_all = not self.equations.delay_count  # whether all roots are known

@@ -80,6 +80,10 @@ class Curve(Protocol):
     def tests(self, base: Point) -> Sequence[Test]:
         """Tests of the steps from a point."""
 
+    def is_crowded(self, base: Point, point: Point) -> bool:
+        """Whether a step seems to pass several special points of one kind."""
+        return False
+
     def ended(self, points: Sequence[Point]) -> str:
         """Why the branch ends at its last point, if it does."""
         return ""
@@ -252,7 +256,11 @@ def follow(curve: Curve, start: Point, limits: Limits) -> tuple[list[Point], str
         while True:
             found = step_from(curve, base, length)
             if found is not None and (
-                _cosine(curve, base, found[0]) > _LEAST_COSINE or length < 1e-3 * limits.max_step
+                length < 1e-3 * limits.max_step
+                or (
+                    _cosine(curve, base, found[0]) > _LEAST_COSINE
+                    and not curve.is_crowded(base, found[0])
+                )
             ):
                 break
             length /= 2

@@ -83,9 +83,10 @@ class Linear:
             roots = _ordered(self._corrected(self._approximate(degree, longest), unit))
             unstable = int(np.count_nonzero(roots.real > 0))
             wanted = max(_MOST, self.size, unstable + _FURTHER)
-            is_complete = self._is_complete(roots, wanted, unit)
-            if is_complete or degree == largest:
-                return roots[:wanted], is_complete
+            if self._is_complete(roots, wanted, unit):
+                return roots[:wanted], True
+            if degree == largest:  # perhaps only stable roots are missing
+                return roots[:wanted], self._is_complete(roots, 0, unit)
             degree *= 1.6
 
     def _approximate(self, degree: int, longest: float) -> np.ndarray:
@@ -98,7 +99,7 @@ class Linear:
         for d, variable in enumerate(self.delayed):
             matrix[:size, variable::size] += np.outer(self.jacobian[:, size + d], weights[d])
         found = np.linalg.eigvals(matrix)
-        most = 4 * max(_MOST, size) + 2 * int(np.count_nonzero(found.real > 0))
+        most = 2 * max(2 * _MOST, size) + 2 * int(np.count_nonzero(found.real > 0))
         return found[np.argsort(-found.real)][:most]
 
     def _matrices(self, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +145,7 @@ class Linear:
         with np.errstate(all="ignore"):
             going = np.ones(roots.size, bool)
             last = np.full(roots.size, np.inf)
-            for _ in range(30):
+            for _ in range(20):
                 change = self._changes(roots[going])[:, 0]
                 roots[going] -= change
                 last[going] = np.abs(change) / (unit + np.abs(roots[going]))
@@ -217,7 +218,7 @@ class Linear:
                 line = float(lines[apart.argmax()])
             height = self._height(line)
             if height < 0.25 * _WAVES * unit:
-                return self._count(line, height, unit) == np.count_nonzero(real > line)
+                return self._count(line, height, unit) == int(np.count_nonzero(real > line))
         return False
 
     def _count(self, line: float, height: float, unit: float) -> int | None:

@@ -41,7 +41,9 @@ class Call:
     longest_period: float | None
 
 
-def run(call: Call, max_points: int | None, max_step: float, stopwatch: Stopwatch) -> xarray.Dataset:
+def run(
+    call: Call, max_points: int | None, max_step: float, stopwatch: Stopwatch
+) -> xarray.Dataset:
     """Follow the branch in all its directions."""
     field = call.field
     equations = Equations(field)

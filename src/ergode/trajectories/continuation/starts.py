@@ -18,7 +18,6 @@ from ergode.trajectories.continuation.equilibria import (
     is_hopf,
     linear_at,
     lyapunov_coefficient,
-    null_vectors,
 )
 from ergode.trajectories.continuation.follow import (
     Curve,
