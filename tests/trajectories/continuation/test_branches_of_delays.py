@@ -191,3 +191,67 @@ def test_delays_in_any_unit_of_time(exponent, special):
     assert float(cycles["tau"][-1]) / unit == pytest.approx(12)
     assert float(cycles["highest"][-1, 0]) == pytest.approx(1.2200025, abs=1e-6)
     assert cycles["stable"].all()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "longest"), [(5, 6, 5), (1, 1.05, 60), (1, 20, 3)], ids=["close", "long", "many"]
+)
+def test_all_hopf_points_and_unstable_roots_of_a_linear_equation(a, b, longest):
+    """x' = -a x - b x(t - tau): w^2 = b^2 - a^2 and cos(w tau) = -a / b; two roots each cross."""
+    field = ergode.field_from_equations({"x": "-a * x - b * x(t - tau)"})
+    found = branch(
+        field, start={"x": 0}, parameters={"a": a, "b": b, "tau": 0}, vary={"tau": (0, longest)}
+    )
+    w = (b**2 - a**2) ** 0.5
+    exact = (np.arccos(-a / b) + 2 * np.pi * np.arange(20)) / w
+    is_hopf = np.array(["hopf" in str(one) for one in found["special"].values])
+    np.testing.assert_allclose(found["tau"][is_hopf], exact[exact < longest], rtol=1e-9)
+    np.testing.assert_allclose(found["frequency"][is_hopf], w, rtol=1e-9)
+    tau = found["tau"].values[~is_hopf]
+    expected = 2 * np.count_nonzero(exact < tau[:, None], axis=1)
+    np.testing.assert_array_equal(found["unstable_count"].values[~is_hopf], expected)
+    roots = found["eigenvalue"].values @ [1, 1j]
+    error = roots + a + b * np.exp(-roots * found["tau"].values[:, None])
+    assert np.nanmax(np.abs(error) / (1 + np.abs(roots))) < 1e-9
+    assert np.all(np.count_nonzero(roots.real > 0, axis=1)[~is_hopf] == expected)
+
+
+def test_hopf_points_of_a_steep_feedback():
+    """Blood cells (Mackey and Glass) at x = 1: x' = -x - 4 x(t - tau), with six of them."""
+    field = ergode.field_from_equations({"x": "-x + p / (1 + x(t - tau)**n)"})
+    found = branch(
+        field, start={"x": 1}, parameters={"p": 2, "n": 8, "tau": 0.1}, vary={"tau": (0, 10)}
+    )
+    is_hopf = np.array(["hopf" in str(one) for one in found["special"].values])
+    exact = (np.arccos(-0.25) + 2 * np.pi * np.arange(6)) / 15**0.5
+    np.testing.assert_allclose(found["tau"][is_hopf], exact, rtol=1e-9)
+    assert int(found["unstable_count"][-1]) == 12
+
+
+def test_roots_that_coincide_are_all_counted():
+    """Two copies of x' = -x(t - tau), and a fast variable that follows a slow one."""
+    field = ergode.field_from_equations({"x": "-x(t - tau)", "y": "-y(t - tau)"})
+    found = branch(
+        field, start={"x": 0, "y": 0}, parameters={"tau": 1}, vary={"tau": (0, 9)}, max_step=0.1
+    )
+    tau = found["tau"].values
+    expected = 4 * ((tau > np.pi / 2) * 1 + (tau > 5 * np.pi / 2))
+    plain = found["special"].values == ""
+    np.testing.assert_array_equal(found["unstable_count"].values[plain], expected[plain])
+    fast = ergode.field_from_equations({"x": "-x - 3 * tanh(y(t - tau))", "y": "1e6 * (x - y)"})
+    found = branch(
+        fast, start={"x": 0, "y": 0}, parameters={"tau": 1}, vary={"tau": (0, 5)}, max_step=0.1
+    )
+    plain = found["special"].values == ""
+    exact = (np.arccos(-1 / 3) + 2 * np.pi * np.arange(3)) / 8**0.5
+    expected = 2 * np.count_nonzero(exact < found["tau"].values[:, None], axis=1)
+    np.testing.assert_array_equal(found["unstable_count"].values[plain], expected[plain])
+
+
+def test_roots_that_cannot_be_counted_are_told():
+    field = ergode.field_from_equations({"x": "-x - b * x(t - tau)"})
+    with pytest.warns(ergode.AccuracyWarning, match="characteristic roots of 3 of 3 points"):
+        branch(
+            field, start={"x": 0}, parameters={"b": 1e4, "tau": 10}, vary={"tau": (9, 11)},
+            max_points=1,
+        )  # fmt: skip

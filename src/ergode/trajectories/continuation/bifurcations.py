@@ -134,7 +134,7 @@ class Folds(_Bifurcations):
         left = null_vectors(linear.total)[1]
         if base is not None and base.facts and left @ base.facts["left"] < 0:
             left = -left
-        roots = linear.roots()
+        roots, point.facts["counted"] = linear.spectrum()
         others = np.delete(roots, np.abs(roots).argmin())
         point.facts.update(
             spectrum=roots, unstable=unstable_count(others), others=others, left=left,
@@ -217,7 +217,7 @@ class Hopfs(_Bifurcations):
         w, p = self.split(point.u)
         linear = linear_at(self.equations, w, p)
         square = float(point.u[-3])
-        roots = linear.roots()
+        roots, point.facts["counted"] = linear.spectrum()
         root = np.sqrt(complex(-square))
         others = np.delete(roots, np.abs(roots - root).argmin())
         others = np.delete(others, np.abs(others + root).argmin())

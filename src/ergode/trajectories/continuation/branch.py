@@ -51,7 +51,7 @@ results.register(
             ("multiplier", ("number", "part"), "floating", "1", "Floquet multiplier", True),
             ("frequency", (), "floating", "1/time", "angular frequency of a Hopf point", True),
             (
-                "lyapunov_coefficient", (), "floating", "1/time",
+                "lyapunov_coefficient", (), "floating", "1",
                 "first Lyapunov coefficient of a Hopf point", True,
             ),
         )
@@ -69,7 +69,7 @@ def branch(
     parameters: Mapping[str, float] | None = None,
     kind: Kind = "equilibria",
     at: str | int | None = None,
-    max_points: int = 400,
+    max_points: int | None = None,
     max_step: float = 0.03,
     longest_period: float | None = None,
 ) -> xarray.Dataset:
@@ -98,8 +98,9 @@ def branch(
         The point of an earlier branch: the name of a special point, such as ``"hopf-1"``, or the
         number of a point. Cycles start at a Hopf point. At ``"branch-1"`` the other branch starts
         if the same parameter varies. At ``"doubling-1"`` cycles of twice the period start.
-    max_points : int
-        Largest number of points in a direction.
+    max_points : int, optional
+        Largest number of points in a direction; the default is 400, with a warning if the branch
+        ends so.
     max_step : float
         Largest step, relative to the range of the parameter, the sizes of the variables and the
         period.
@@ -117,14 +118,15 @@ def branch(
         ``zero-hopf-1`` and ``double-hopf-1``; "" for all other points.
 
         - Equilibria have state(point, variable) and eigenvalue(point, number, part) [1/time], the
-          rightmost first; delay equations have the 12 rightmost characteristic roots.
+          rightmost first; delay equations have the 12 rightmost characteristic roots, or more if
+          more are unstable, and NaN where there are fewer.
         - Cycles have lowest and highest(point, variable), period(point),
           cycle(point, node, variable) at the times cycle_time(point, node), and
           multiplier(point, number, part), the largest first. One of them is 1, up to the error of
           the mesh.
         - All have stable(point) and unstable_count(point). At Hopf points, frequency(point) and
-          lyapunov_coefficient(point) [1/time], which is negative if cycles appear stable, that is
-          supercritical; NaN elsewhere.
+          lyapunov_coefficient(point) [1/state^2], which is negative if cycles appear stable, that
+          is supercritical; NaN elsewhere. It is that of Kuznetsov, over twice the frequency.
 
         The attributes ``first_end`` and ``last_end`` say why the branch ends.
 
@@ -138,6 +140,9 @@ def branch(
 
     Warns
     -----
+    AccuracyWarning
+        Unstable characteristic roots of a delay equation could not be counted; or a branch ended
+        by the default of `max_points`.
     FailureWarning
         Newton's method failed at the end of the branch.
 
@@ -171,7 +176,8 @@ def branch(
     stopwatch = Stopwatch()
     _check_model(field)
     choice("kind", kind, _KINDS)
-    integer("max_points", max_points, 1, 1_000_000)
+    if max_points is not None:
+        integer("max_points", max_points, 1, 1_000_000)
     number("max_step", max_step, above=0)
     refuse_idle(longest_period=(
         longest_period is not None and kind != "cycles", "only cycles have a period"
@@ -210,7 +216,7 @@ def branch(
 
     state = np.array([float(layout.rows[name][0]) for name in field.variables])
     call = Call(field, kind, free, bounds, values, state, dataset, earlier, place, longest_period)
-    return run(call, int(max_points), float(max_step), stopwatch)
+    return run(call, max_points, float(max_step), stopwatch)
 
 
 def _check_model(field: VectorField) -> None:

@@ -96,7 +96,9 @@ class Equations:
     def by_parameter(self, w: np.ndarray, p: np.ndarray, index: int) -> np.ndarray:
         """Derivatives of slopes by one parameter, shape [variable, state]."""
         if self.symbolic is not None:
-            return self.symbolic.by_parameter(w, p, index)
+            found = self.symbolic.by_parameter(w, p, index)
+            if np.isfinite(found).all():
+                return found
         scale = np.maximum(np.abs(p[index]), 1e-3)
 
         def moved(offset: float) -> np.ndarray:

@@ -76,9 +76,12 @@ class Equilibria(Curve):
         return replace(point)
 
     def describe(self, point: Point, base: Point | None) -> None:
-        roots = self.linear(point.u).roots()
+        roots, point.facts["counted"] = self.linear(point.u).spectrum()
         point.facts["spectrum"] = roots
         point.facts["unstable"] = unstable_count(roots)
+
+    def is_crowded(self, base: Point, point: Point) -> bool:
+        return abs(point.facts["unstable"] - base.facts["unstable"]) > 2
 
     def tests(self, base: Point) -> Sequence[Test]:
         before, parity = base.facts["unstable"], _parity_of_sums(base.facts["spectrum"])

@@ -80,6 +80,10 @@ class Curve(Protocol):
     def tests(self, base: Point) -> Sequence[Test]:
         """Tests of the steps from a point."""
 
+    def is_crowded(self, base: Point, point: Point) -> bool:
+        """Whether a step seems to pass several special points of one kind."""
+        return False
+
     def ended(self, points: Sequence[Point]) -> str:
         """Why the branch ends at its last point, if it does."""
         return ""
@@ -217,7 +221,10 @@ def step_from(curve: Curve, base: Point, length: float) -> tuple[Point, int] | N
     point = _completed(reached, factors)
     if point is None:
         return None
-    curve.describe(point, base)
+    try:
+        curve.describe(point, base)
+    except np.linalg.LinAlgError:  # derivatives are not finite there
+        return None
     return point, iterations
 
 
@@ -249,7 +256,11 @@ def follow(curve: Curve, start: Point, limits: Limits) -> tuple[list[Point], str
         while True:
             found = step_from(curve, base, length)
             if found is not None and (
-                _cosine(curve, base, found[0]) > _LEAST_COSINE or length < 1e-3 * limits.max_step
+                length < 1e-3 * limits.max_step
+                or (
+                    _cosine(curve, base, found[0]) > _LEAST_COSINE
+                    and not curve.is_crowded(base, found[0])
+                )
             ):
                 break
             length /= 2
@@ -268,11 +279,12 @@ def follow(curve: Curve, start: Point, limits: Limits) -> tuple[list[Point], str
             return points, CLOSED
         length *= 1.6 if iterations <= 3 else 1.0 if iterations <= 5 else 0.6
         last = point
-    return points, "The largest number of points, max_points, was reached."
+    return points, MOST
 
 
 CLOSED = "The branch is a closed curve."
 SHRUNK = "The cycles shrank to an equilibrium, at a Hopf point."
+MOST = "The largest number of points, max_points, was reached."
 _BOUND = "A parameter reached its bound."
 FAILED = "Newton's method did not converge even for the smallest step."
 
@@ -400,6 +412,14 @@ def kernel_beside(curve: Curve, point: Point) -> tuple[np.ndarray, np.ndarray] |
     sizes = curve.sizes(point.u)
     _, jacobian = curve.system(point.u)
     along = point.tangent / sizes**2
+    if isinstance(jacobian, np.ndarray):  # which may be zero, and then no factors exist
+        rows = 1.0 / _positive(np.abs(jacobian * sizes).max(axis=1))
+        if not np.all(np.isfinite(rows)):
+            return None
+        columns, _, plane = np.linalg.svd(jacobian * sizes * rows[:, None])
+        first, second = plane[-2:] @ (point.tangent / sizes)
+        right = (first * plane[-1] - second * plane[-2]) * sizes
+        return right / np.linalg.norm(right / sizes), columns[:, -1] * rows
     rng = np.random.default_rng(0)
     # The null vectors of the bordered matrix, by inverse iteration.
     try:

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import results
-from ergode.core.errors import FailureWarning, PlanError
+from ergode.core.errors import AccuracyWarning, FailureWarning, PlanError
 from ergode.core.launch import warn
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.continuation import starts
 from ergode.trajectories.continuation.equations import Equations
 from ergode.trajectories.continuation.equilibria import lyapunov_coefficient, nearest_pair
-from ergode.trajectories.continuation.follow import CLOSED, FAILED, Limits, Point, follow
+from ergode.trajectories.continuation.follow import CLOSED, FAILED, MOST, Limits, Point, follow
 from ergode.trajectories.continuation.starts import Start, Task
 
 if TYPE_CHECKING:
     import xarray
 
 _POINT = "point"
+_USUAL_MOST = 400  # points in a direction
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class Call:
     longest_period: float | None
 
 
-def run(call: Call, max_points: int, max_step: float, stopwatch: Stopwatch) -> xarray.Dataset:
+def run(
+    call: Call, max_points: int | None, max_step: float, stopwatch: Stopwatch
+) -> xarray.Dataset:
     """Follow the branch in all its directions."""
     field = call.field
     equations = Equations(field)
@@ -51,7 +54,21 @@ def run(call: Call, max_points: int, max_step: float, stopwatch: Stopwatch) -> x
             begun = _from_branch(task, call.earlier, call.place, call.kind, call.free)
         else:
             begun = _from_state(task, call.trajectory, call.state, call.kind)
-        points, reasons = _followed(begun, Limits(max_points, max_step))
+        points, reasons = _followed(begun, Limits(max_points or _USUAL_MOST, max_step))
+    if max_points is None and MOST in reasons:
+        warn(
+            f"a branch ended after {_USUAL_MOST} points, the default of max_points: the rest of "
+            "it is missing; give a larger max_points or max_step",
+            AccuracyWarning,
+        )
+    doubtful = sum(not point.facts.get("counted", True) for point in points)
+    if doubtful:
+        warn(
+            f"characteristic roots of {doubtful} of {len(points)} points could not be counted, "
+            "since delays are too long for the rates: unstable_count may be too small there, and "
+            "Hopf points may be missing",
+            AccuracyWarning,
+        )
     attrs = results.provenance(
         stopwatch, engine="trajectories", kind=call.kind, varied=call.free,
         model_digest=field.digest, first_end=reasons[0], last_end=reasons[1],

@@ -18,7 +18,6 @@ from ergode.trajectories.continuation.equilibria import (
     is_hopf,
     linear_at,
     lyapunov_coefficient,
-    null_vectors,
 )
 from ergode.trajectories.continuation.follow import (
     Curve,
@@ -71,13 +70,19 @@ def of_equilibrium(task: Task, guess: np.ndarray, known: np.ndarray) -> Start:
     curve = Equilibria(equations, task.parameters, task.first, task.bounds, Scales(sizes))
     u = np.append(guess, task.parameters[task.first])
     u = _solved(curve, u, "equilibrium")
-    # A variable that is zero at the start has the size to which the parameter moves it.
-    values = np.maximum(np.abs(u[:-1]), known)
+    # A variable that is zero at the start, up to rounding, has the size to which the parameter
+    # moves it, or that of the terms that are not linear.
+    values = np.abs(u[:-1])
+    values = np.maximum(np.where(values > 1e-9 * np.abs(guess), values, 0.0), known)
+    reach = _reach(replace(task, parameters=curve.split(u)[1]), u[:-1])
+    values = np.where(values < 1e-6 * reach, 0.1 * reach, values)
+    if not values.any():
+        values = np.abs(guess)
+    curve.scales = Scales(values)
     tangent = _first_tangent(curve, u)
     if tangent[-1] > 1e-3 * curve.sizes(u)[-1]:
         change = np.abs(tangent[:-1] / tangent[-1]) * width
-        values = np.where(values < 1e-3 * change, 0.1 * change, values)
-    curve.scales = Scales(values)
+        curve.scales = Scales(np.where(values < 1e-3 * change, 0.1 * change, values))
     return _both_ways(curve, Point(u, _first_tangent(curve, u)))
 
 
@@ -92,12 +97,19 @@ def of_branch_point(
 
 
 def _reach(task: Task, state: np.ndarray) -> np.ndarray:
-    """How far a branch goes from a branch point over the parameter's range, by its normal form."""
+    """How far an equilibrium, or a branch that crosses it, goes over the parameter's range.
+
+    Along the null vector of the Jacobian, or the vector nearest to one, the normal form balances
+    terms of the parameter with those of the state.
+    """
     equations, p = task.equations, task.parameters
     width = float(task.bounds[0, 1] - task.bounds[0, 0])
     w = np.concatenate([state, state[equations.delayed]])
-    linear = linear_at(equations, w, p)
-    v, left = null_vectors(linear.total)
+    total = linear_at(equations, w, p).total
+    if not np.all(np.isfinite(total)):
+        return np.zeros(state.size)
+    lefts, singular, rights = np.linalg.svd(total)
+    v, left = rights[-1], lefts[:, -1]
 
     def extended(one: np.ndarray) -> np.ndarray:
         return np.concatenate([one, one[equations.delayed]])
@@ -105,18 +117,25 @@ def _reach(task: Task, state: np.ndarray) -> np.ndarray:
     along = extended(v)
     other = p.copy()
     other[task.first] += 1e-6 * width
-    linear_part = left @ (linear_at(equations, w, other).total - linear.total) @ v / 1e-6
+    mixed = abs(left @ (linear_at(equations, w, other).total - total) @ v) / 1e-6
+    forced = abs(left @ equations.by_parameter(w[:, None], p, task.first)[:, 0]) * width
     square = equations.second(w, p, along, along)
-    bent = np.linalg.lstsq(linear.total, -square, rcond=1e-8)[0]
+    # The other directions follow; the null vector itself is left out of the inverse.
+    regular = singular[:-1] > 1e-12 * singular[0]
+    parts = lefts[:, :-1].T @ square
+    bent = -(rights[:-1].T @ np.divide(parts, singular[:-1], np.zeros_like(parts), where=regular))
     cubic = equations.third(w, p, along, along, along)
     cubic = cubic + 3 * equations.second(w, p, along, extended(bent))
+    second, third = abs(left @ square) / 2, abs(left @ cubic) / 6
+    found = 0.0
     with np.errstate(all="ignore"):
-        reaches = np.array([
-            2 * abs(linear_part) / abs(left @ square),
-            (6 * abs(linear_part) / abs(left @ cubic)) ** 0.5,
-        ])  # fmt: skip
-    usable = reaches[np.isfinite(reaches) & (reaches > 0)]
-    return np.asarray(np.abs(v) * (usable.min() if usable.size else 0.0))
+        for one in (
+            [mixed / second, (mixed / third) ** 0.5],
+            [forced / singular[-1], (forced / second) ** 0.5, (forced / third) ** (1 / 3)],
+        ):
+            usable = [float(value) for value in one if np.isfinite(value)]
+            found = max(found, min(usable, default=0.0))
+    return np.asarray(np.abs(v) * found)
 
 
 def of_hopf(task: Task, state: np.ndarray, frequency: float, known: np.ndarray) -> Start:
@@ -264,10 +283,22 @@ def _solved(curve: Any, u: np.ndarray, what: str) -> np.ndarray:
         return found[0]
     field = curve.equations.field
     values = zip(field.parameters, curve.parameters, strict=True)
+    place = ", ".join(f"{name} = {value:g}" for name, value in values)
+    if isinstance(curve, Equilibria):
+        residual, jacobian = curve.system(u)
+        own = jacobian[:, :-1] * curve.sizes(u)[:-1]
+        singular = np.linalg.svd(own, compute_uv=False) if np.isfinite(own).all() else np.ones(1)
+        if singular[-1] <= 1e-10 * singular[0]:
+            is_one = np.abs(residual).max() <= 1e-9 * singular[0]
+            raise PlanError(
+                f"the start {'is an equilibrium' if is_one else 'has no equilibrium nearby'} at "
+                f"{place}, and the Jacobian is singular there: either the equations conserve a "
+                "quantity, and a variable has to be eliminated by it, or branches meet at the "
+                "start; give a start beside it"
+            )
     raise PlanError(
-        f"no {what} was found near the start at "
-        f"{', '.join(f'{name} = {value:g}' for name, value in values)}; give a start that is "
-        "nearer, such as the last state of a simulation"
+        f"no {what} was found near the start at {place}; give a start that is nearer, such as the "
+        "last state of a simulation"
     )
 
 
