@@ -1,0 +1,37 @@
+"""Cycles that are hard to follow: folds in a canard explosion, and cycles that end unresolved."""
+
+import numpy as np
+import pytest
+
+import ergode
+from ergode.trajectories import branch
+
+
+def test_folds_within_a_canard_explosion(special, names):
+    """FitzHugh-Nagumo is symmetric about I = 0.875; so are its folds, near which the
+    parameter hardly changes."""
+    field = ergode.field_from_equations(
+        {"v": "v - v**3 / 3 - w + I", "w": "0.08 * (v + 0.7 - 0.8 * w)"}, ["I"]
+    )
+    vary = {"I": (-1, 3)}
+    rest = branch(field, start={"v": -1.2, "w": -0.6}, parameters={"I": 0}, vary=vary)
+    options = {"start": rest, "kind": "cycles", "vary": vary, "max_step": 0.1, "max_points": 50}
+    found = branch(field, at="hopf-2", **options)
+    assert names(found) == ["hopf-1", "fold-1"]
+    assert float(special(found, "fold-1")["I"]) == pytest.approx(1.4258214775, abs=2e-10)
+    fold = list(found["special"].values).index("fold-1")
+    assert not found["stable"].values[1:fold].any()
+    assert found["stable"].values[fold + 1 :].all()
+
+
+def test_cycles_that_cannot_be_resolved_end_with_a_warning(names):
+    """Without crowding, e = 0, the cycles of Lotka and Volterra form one family."""
+    field = ergode.field_from_equations({"x": "x - x * y - e * x**2", "y": "x * y - y"})
+    vary = {"e": (-0.5, 0.5)}
+    rest = branch(field, start={"x": 1, "y": 1}, parameters={"e": -0.3}, vary=vary)
+    with pytest.warns(ergode.FailureWarning, match="too hard to resolve"):
+        found = branch(field, start=rest, at="hopf-1", kind="cycles", vary=vary, max_step=0.1)
+    assert found.attrs["last_end"].startswith("The cycles are too hard to resolve")
+    assert names(found) == ["hopf-1"]
+    np.testing.assert_allclose(found["e"], 0, atol=1e-6)
+    assert float(found["period"][-1]) > 36
