@@ -1,4 +1,4 @@
-"""Cycles that are hard to follow: folds in a canard explosion, and cycles that end unresolved."""
+"""Cycles that are hard to follow: canard explosions, relaxations, and unresolved ends."""
 
 import numpy as np
 import pytest
@@ -35,3 +35,32 @@ def test_cycles_that_cannot_be_resolved_end_with_a_warning(names):
     assert names(found) == ["hopf-1"]
     np.testing.assert_allclose(found["e"], 0, atol=1e-6)
     assert float(found["period"][-1]) > 36
+
+
+@pytest.mark.parametrize(
+    ("equations", "parameters", "name", "exact", "span"),
+    [
+        # The period of the Mackey-Glass equation is that of the branch itself, on finer meshes.
+        ({"x": "-x + p / (1 + x(t - tau)**8)"}, {"p": 2.0, "tau": 1.0}, "tau", 3.06877119, 3.07),
+        # Van der Pol's relaxation: the period by time integration (LSODA, rtol 1e-12).
+        ({"x": "y", "y": "mu * (1 - x**2) * y - x"}, {"mu": 20.0}, "mu", 34.68232331, 34.7),
+    ],
+)
+def test_a_trajectory_may_end_at_any_phase(equations, parameters, name, exact, span):
+    field = ergode.field_from_equations(equations)
+    times = [0, *np.linspace(300 - 3.2 * span, 300, 640)]
+    initial = {"x": 0.8, "y": 0} if "y" in equations else {"x": 0.8}
+    run = ergode.trajectories.integrate(
+        field, times=times, initial=initial, parameters=parameters, rtol=1e-9, atol=1e-9,
+        device="cpu",
+    )  # fmt: skip
+    middle = parameters[name]
+    for end in range(440, 640, 33):
+        found = branch(
+            field, start=run.isel(time=slice(end)), kind="cycles", parameters=parameters,
+            vary={name: (0.9 * middle, 1.1 * middle)}, max_points=1,
+        )  # fmt: skip
+        start = found.isel(point=int(np.abs(found["arclength"].values).argmin()))
+        assert float(start[name]) == pytest.approx(middle, rel=1e-12)
+        assert float(start["period"]) == pytest.approx(exact, rel=1e-8)
+        assert bool(start["stable"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ergode.trajectories.continuation.follow import (
     Point,
     follow,
 )
+from ergode.trajectories.continuation.simulated import simulated_cycle
 from ergode.trajectories.continuation.starts import Start, Task
 
 if TYPE_CHECKING:
@@ -85,7 +87,10 @@ def _from_state(
                 "integrate; a state is not enough"
             )
         times = np.asarray(trajectory["time"].values, float)
-        found = starts.simulated_cycle(times, trajectory["state"].values)
+        slopes = partial(task.equations.slopes, p=task.parameters)
+        found = simulated_cycle(
+            times, trajectory["state"].values, None if task.equations.delay_count else slopes
+        )
         return starts.of_cycle(task, *found, is_exact=False)
     raise PlanError(f"{kind} start at a point of a branch; give the branch as start, and at=")
 
