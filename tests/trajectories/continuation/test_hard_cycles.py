@@ -64,3 +64,21 @@ def test_a_trajectory_may_end_at_any_phase(equations, parameters, name, exact, s
         assert float(start[name]) == pytest.approx(middle, rel=1e-12)
         assert float(start["period"]) == pytest.approx(exact, rel=1e-8)
         assert bool(start["stable"])
+
+
+def test_doubled_cycles_end_where_they_meet_the_single_one(special):
+    """The neuron of Hindmarsh and Rose: doubled cycles between two period doublings."""
+    field = ergode.field_from_equations(
+        {"x": "y - x**3 + 3 * x**2 + I - z", "y": "1 - 5 * x**2 - y",
+         "z": "0.01 * (4 * (x + 1.6) - z)"}, ["I"],
+    )  # fmt: skip
+    vary = {"I": (5.28, 5.45)}
+    rest = branch(field, start={"x": 0, "y": 1, "z": 6.4}, parameters={"I": 5.4}, vary=vary)
+    options = {"kind": "cycles", "vary": vary, "max_step": 0.1}
+    single = branch(field, start=rest, at="hopf-1", max_points=24, **options)
+    double = branch(field, start=single, at="doubling-1", max_points=30, **options)
+    assert double.attrs["last_end"].startswith("The cycles met the cycle of half their period")
+    end, other = double.isel(point=-1), special(single, "doubling-2")
+    assert str(end["special"].values) == "branch-1"
+    assert float(end["I"]) == pytest.approx(float(other["I"]), abs=1e-7)
+    assert float(end["period"]) == pytest.approx(2 * float(other["period"]), rel=1e-6)

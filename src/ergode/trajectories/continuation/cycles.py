@@ -19,7 +19,7 @@ import scipy.sparse
 
 from ergode.trajectories.continuation.equations import Equations
 from ergode.trajectories.continuation.equilibria import Scales, hopf_near
-from ergode.trajectories.continuation.follow import SHRUNK, Curve, Point, Test, newton
+from ergode.trajectories.continuation.follow import REJOINED, SHRUNK, Curve, Point, Test, newton
 from ergode.trajectories.continuation.mesh import DEGREE, SLOPES, VALUES, WEIGHTS, Mesh
 from ergode.trajectories.continuation.multipliers import of_blocks, of_history
 
@@ -30,6 +30,7 @@ HOMOCLINIC = "The period grows without bound at this parameter, as near a homocl
 LONG = "The period exceeded longest_period."
 _RESOLVED = 1e-6  # change on a finer mesh, relative to the sizes of variables and the period
 _RESOLVED_PARAMETER = 1e-8  # and of the parameter, relative to its range
+_DOUBLED = 1e-6  # least difference of the halves of a cycle, relative to its sizes
 _FINEST = 2  # how many times as many intervals hard cycles may have
 
 
@@ -282,6 +283,12 @@ class Cycles(Curve):
                 return ""
         return ""
 
+    def _halves(self, point: Point) -> np.ndarray:
+        """The difference of a cycle from itself half a period later, at the nodes."""
+        values = self.profile(point.u)
+        later = point.mesh.interpolated(values, (point.mesh.nodes + 0.5) % 1.0)
+        return np.asarray((values - later) / self.scales.values)
+
     def tests(self, base: Point) -> Sequence[Test]:
         before = base.facts["unstable"]
         shape = self.profile(base.u)
@@ -292,7 +299,19 @@ class Cycles(Curve):
         def likeness(point: Point) -> float:
             return float((weights * shape * self.profile(point.u)).sum()) / square
 
+        halves = self._halves(base)
+        tests: list[Test] = []
+        if np.abs(halves).max() > _DOUBLED:  # else a cycle that is passed twice
+
+            def unlikeness(point: Point) -> float:
+                return float((self._mesh.node_weights @ (halves * self._halves(point))).sum())
+
+            tests.append(Test(
+                "branch", lambda p: unlikeness(p) > 0 or likeness(p) < 0,
+                unlikeness, ends=REJOINED,
+            ))  # fmt: skip
         return [
+            *tests,
             Test("doubling", _doubled, lambda p: _nearest_to_minus_one(p) + 1.0, _is_accurate),
             Test(
                 "torus", lambda p: abs(p.facts["unstable"] - before) >= 2,

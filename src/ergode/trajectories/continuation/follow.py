@@ -289,6 +289,7 @@ def follow(curve: Curve, start: Point, limits: Limits) -> tuple[list[Point], str
 
 CLOSED = "The branch is a closed curve."
 SHRUNK = "The cycles shrank to an equilibrium, at a Hopf point."
+REJOINED = "The cycles met the cycle of half their period again, at its period doubling."
 _BOUND = "A parameter reached its bound."
 UNRESOLVED = "The cycles are too hard to resolve: on a finer mesh they are others."
 FAILED = "Newton's method did not converge even for the smallest step."
@@ -352,8 +353,12 @@ def _special(curve: Curve, base: Point, point: Point, length: float) -> tuple[li
                 located.append((*found, test))
     located.sort(key=lambda one: one[0])
     vertical = [at for at, _, test in located if test.kind == "branch" or test.ends == SHRUNK]
+    rejoined = [at for at, _, test in located if test.ends == REJOINED]
     points = []
     for at, special, test in located:
+        # There the doubled cycle turns, and crosses the single one.
+        if not test.ends and any(abs(at - other) < 1e-2 * length for other in rejoined):
+            continue
         # The branch is vertical where another one crosses it, or where cycles begin.
         if test.kind == "fold" and any(abs(at - other) < 1e-2 * length for other in vertical):
             continue

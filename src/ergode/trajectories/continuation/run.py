@@ -109,7 +109,11 @@ def _from_branch(task: Task, start: xarray.Dataset, k: int, kind: str, free: lis
             return starts.of_hopf(task, found[1][0], 2 * np.pi / found[2], sizes)
         if label == "doubling" or (label == "branch" and is_same):
             return starts.of_cycle_switch(task, *found, known, is_doubled=label == "doubling")
-        return starts.of_cycle(task, *found, known)
+        begun = starts.of_cycle(task, *found, known)
+        if label == "long-period":  # the parameter stands still there, but does not turn
+            for one in begun.points:
+                one.label = ""
+        return begun
     state = np.array(start["state"].values[k])
     sizes = np.abs(start["state"].values).max(axis=0)
     if kind == "equilibria":
@@ -177,6 +181,9 @@ def _without_rounding(points: list[Point], bounds: np.ndarray) -> list[Point]:
             break
         # A rise and a fall by rounding go together, except at the ends of the branch.
         del kept[max(j, 1) : min(j + 2, len(kept) - 1)]
+    values = [points[k].u[-1] for k in kept]
+    rises = np.diff(values) > 0
+    kept = [k for j, k in enumerate(kept) if j in (0, len(kept) - 1) or rises[j - 1] != rises[j]]
     dropped = set(turns) - set(kept) - {0, len(points) - 1}
     points = [one for k, one in enumerate(points) if k not in dropped]
     for k in [k for k, one in enumerate(points) if one.label == "fold"][::-1]:
