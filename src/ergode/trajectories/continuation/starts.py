@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _CORRECTIONS = 40  # Newton iterations for a first point
 _BESIDE = 1e-2  # how far a first point may be from the given parameter, relative to its range
+_MOST_REPEATS, _REPEATED = 8, 1e-4  # passes of a cycle in a period, and their difference
 _USUAL_LONGEST = 50  # longest period, in first periods
 
 
@@ -176,8 +177,25 @@ def of_cycle(
             )
         point = curve.adapt(point)
     point.u = _solved(curve, point.u, "cycle")
+    if not is_exact and (parts := _repeats(point.mesh, curve.profile(point.u))) > 1:
+        # The simulation, which still nears its cycle, has another period best.
+        ends = point.mesh.ends * parts
+        once = Mesh(np.append(ends[ends < 0.999], 1.0))
+        values = point.mesh.interpolated(curve.profile(point.u), once.nodes / parts)
+        return of_cycle(task, once, values, float(point.u[-2]) / parts, is_exact=False)
     point.tangent = _first_tangent(curve, point.u, known)
     return _both_ways(curve, point)
+
+
+def _repeats(mesh: Mesh, values: np.ndarray) -> int:
+    """How many times a solution passes its cycle in its period."""
+    sizes = np.ptp(values, axis=0)
+    sizes[sizes == 0] = 1.0
+    for parts in range(_MOST_REPEATS, 1, -1):
+        later = mesh.interpolated(values, (mesh.nodes + 1 / parts) % 1.0)
+        if (np.abs(later - values) / sizes).max() < _REPEATED:
+            return parts
+    return 1
 
 
 def of_cycle_switch(
