@@ -77,3 +77,9 @@ def test_what_is_no_branch_is_refused(rest, cycles):
         branches(rest, variable="z")
     with pytest.raises(ergode.PlanError, match="no branch has a period"):
         branches(rest, variable="period")
+    with pytest.raises(ergode.PlanError, match="dataset is NoneType; expected a branch"):
+        branches(None)
+    with pytest.raises(ergode.PlanError, match="one variable of a branch only"):
+        branches(cycles.sel(variable="y"))
+    with pytest.raises(ergode.PlanError, match="ax is 3; expected axes"):
+        branches(rest, ax=3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def branches(
     ------
     PlanError
         A dataset is not from `branch`, varies other parameters than the first one, or has no such
-        variable.
+        variable; or `ax` are no axes.
 
     Examples
     --------
@@ -79,7 +79,13 @@ def branches(
     'mu'
     """
     import xarray
+    from matplotlib.axes import Axes
 
+    if not isinstance(dataset, Iterable):
+        raise PlanError(
+            f"dataset is {type(dataset).__name__}; expected a branch from trajectories.branch, or "
+            "several"
+        )
     many = [dataset] if isinstance(dataset, xarray.Dataset) else list(dataset)
     if not many:
         raise PlanError("there are no branches to draw; expected one or more")
@@ -90,6 +96,12 @@ def branches(
             or "point" not in one.dims
         ):
             raise PlanError("the dataset has no branch; expected one from trajectories.branch")
+        if "variable" not in one.dims:
+            raise PlanError(
+                "the dataset has one variable of a branch only; give it whole, and variable="
+            )
+    if ax is not None and not isinstance(ax, Axes):
+        raise PlanError(f"ax is {ax!r}; expected axes of Matplotlib")
     varied = _varied(many[0])
     for one in many:
         if _varied(one) != varied:

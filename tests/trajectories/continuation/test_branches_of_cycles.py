@@ -92,6 +92,8 @@ def test_lorenz_cycles_end_at_a_homoclinic_orbit(special):
     end = special(found, "long-period-1")
     assert float(end["rho"]) == pytest.approx(13.926557407, abs=1e-8)
     assert float(end["period"]) > 7 * float(found["period"][0])
+    again = branch(field, start=found, **options | {"at": "long-period-1"}, max_points=3)
+    assert not any(name.startswith("fold") for name in again["special"].values)
     short = branch(field, start=rest, longest_period=2.5, **options)
     assert short.attrs["last_end"] == "The period exceeded longest_period."
     assert float(short["period"][-1]) == pytest.approx(2.5, rel=1e-9)

@@ -87,7 +87,7 @@ def branch(
     start : mapping of str to float, or xarray.Dataset
         Where the branch begins: a guess of an equilibrium, a value for each variable; or an earlier
         branch, with `at`; or a single trajectory of `integrate` that ends on an equilibrium or, for
-        ``kind="cycles"``, on a cycle, with at least its last period at 20 or more times.
+        ``kind="cycles"``, on a cycle, with its last two periods at 20 or more times each.
     vary : mapping of str to (float, float)
         The parameter that varies, and its bounds; for folds and Hopf points two parameters.
     parameters : mapping of str to float, optional

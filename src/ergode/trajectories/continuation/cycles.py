@@ -10,6 +10,7 @@ nearest to the previous one (E. J. Doedel, H. B. Keller, J.-P. Kernevez, Int. J.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ import scipy.sparse
 
 from ergode.trajectories.continuation.equations import Equations
 from ergode.trajectories.continuation.equilibria import Scales, hopf_near
-from ergode.trajectories.continuation.follow import SHRUNK, Curve, Point, Test
+from ergode.trajectories.continuation.follow import REJOINED, SHRUNK, Curve, Point, Test, newton
 from ergode.trajectories.continuation.mesh import DEGREE, SLOPES, VALUES, WEIGHTS, Mesh
 from ergode.trajectories.continuation.multipliers import of_blocks, of_history
 
@@ -27,6 +28,10 @@ _STILL = 1e-8  # change of a parameter, relative to its range, beside a homoclin
 _STILL_SHAPE = 1e-3  # and of minima and maxima, relative to the sizes of variables
 HOMOCLINIC = "The period grows without bound at this parameter, as near a homoclinic orbit."
 LONG = "The period exceeded longest_period."
+_RESOLVED = 1e-6  # change on a finer mesh, relative to the sizes of variables and the period
+_RESOLVED_PARAMETER = 1e-8  # and of the parameter, relative to its range
+_DOUBLED = 1e-6  # least difference of the halves of a cycle, relative to its sizes
+_FINEST = 2  # how many times as many intervals hard cycles may have
 
 
 class Cycles(Curve):
@@ -41,6 +46,7 @@ class Cycles(Curve):
         self.equations, self.parameters, self.free = equations, parameters, free
         self.bounds, self.scales, self._longest = bounds, scales, longest
         self._width = float(bounds[0, 1] - bounds[0, 0])
+        self._fineness = 1  # how many times as many intervals as usual
         # Which of the delayed values has the free parameter as its delay.
         self._moved = np.flatnonzero(equations.delays == free)
 
@@ -104,7 +110,7 @@ class Cycles(Curve):
         # A cycle that begins at a Hopf point has no shape of its own yet.
         is_flat = point.switched and self._is_flat(point)
         shape = self.profile(point.tangent) if is_flat else values
-        mesh = point.mesh.adapted(shape)
+        mesh = point.mesh.adapted(shape, self._fineness)
         if mesh is not point.mesh:
             old = point.mesh
             moved = [
@@ -218,6 +224,8 @@ class Cycles(Curve):
         point.facts["spectrum"] = multipliers
         point.facts["others"] = others
         point.facts["unstable"] = int(np.count_nonzero(np.abs(others) > _OUTSIDE))
+        error = max(10 * float(np.abs(multipliers - 1).min()), 1e-6)
+        point.facts["unsure"] = int(np.count_nonzero(np.abs(np.abs(others) - 1) < error))
         if base is not None and not _is_accurate(point):
             point.facts["unstable"] = base.facts["unstable"]
 
@@ -234,6 +242,32 @@ class Cycles(Curve):
         flat = np.tile(state, self._mesh.nodes.size)
         return replace(point, u=np.concatenate([flat, [2 * np.pi / frequency, free]]))
 
+    def refine(self) -> bool:
+        self._fineness *= 2
+        return self._fineness <= _FINEST
+
+    def resolves(self, point: Point) -> bool:
+        """Whether a cycle is the same on a mesh of twice as many intervals.
+
+        Only cycles whose multipliers are not accurate are solved twice.
+        """
+        if _is_accurate(point):
+            return True
+        old, new = point.mesh, point.mesh.halved()
+        u, tangent = (
+            np.append(old.interpolated(self.profile(one), new.nodes).ravel(), one[-2:])
+            for one in (point.u, point.tangent)
+        )
+        finer = copy(self)
+        finer.begin(replace(point, u=u, mesh=new), self.profile(u))
+        row = tangent / finer.sizes(u) ** 2
+        found = newton(finer, u, row, float(row @ u))
+        if found is None:
+            return False
+        change = np.abs(self.outline(found[0]) - self.outline(u))
+        point.facts["error"] = float(abs(found[0][-1] - u[-1]))
+        return bool(change[:-1].max() < _RESOLVED and change[-1] < _RESOLVED_PARAMETER)
+
     def ended(self, points: Sequence[Point]) -> str:
         last = points[-1].u
         size = 2 * self.equations.size
@@ -243,8 +277,17 @@ class Cycles(Curve):
             if k > 2 and one.u[-2] < last[-2] / 1.25:
                 # In a canard explosion the parameter hardly changes either, but the cycles grow.
                 change = np.abs(self.outline(one.u) - self.outline(last))[:size].max()
-                return HOMOCLINIC if change < _STILL_SHAPE else ""
+                if change < _STILL_SHAPE:
+                    points[-1].label = "long-period"
+                    return HOMOCLINIC
+                return ""
         return ""
+
+    def _halves(self, point: Point) -> np.ndarray:
+        """The difference of a cycle from itself half a period later, at the nodes."""
+        values = self.profile(point.u)
+        later = point.mesh.interpolated(values, (point.mesh.nodes + 0.5) % 1.0)
+        return np.asarray((values - later) / self.scales.values)
 
     def tests(self, base: Point) -> Sequence[Test]:
         before = base.facts["unstable"]
@@ -256,7 +299,19 @@ class Cycles(Curve):
         def likeness(point: Point) -> float:
             return float((weights * shape * self.profile(point.u)).sum()) / square
 
+        halves = self._halves(base)
+        tests: list[Test] = []
+        if np.abs(halves).max() > _DOUBLED:  # else a cycle that is passed twice
+
+            def unlikeness(point: Point) -> float:
+                return float((self._mesh.node_weights @ (halves * self._halves(point))).sum())
+
+            tests.append(Test(
+                "branch", lambda p: unlikeness(p) > 0 or likeness(p) < 0,
+                unlikeness, ends=REJOINED,
+            ))  # fmt: skip
         return [
+            *tests,
             Test("doubling", _doubled, lambda p: _nearest_to_minus_one(p) + 1.0, _is_accurate),
             Test(
                 "torus", lambda p: abs(p.facts["unstable"] - before) >= 2,

@@ -28,7 +28,8 @@ _ITERATIONS = 8
 _SMALLEST_STEP = 1e-6
 _LEAST_COSINE = 0.9  # between two successive tangents
 _NEAR = 1e-4  # distance that a change of the mesh may move a point
-_VERTICAL = 1e-7  # a branch whose tangents have less of the parameter has no folds
+_VERTICAL = 1e-7  # a tangent with less of the parameter tells a fold roughly
+_ROUGHLY = 8  # attempts to locate such a fold, where the parameter hardly changes
 
 
 @dataclass
@@ -57,6 +58,7 @@ class Test:
     accepts: Callable[[Point], bool] = lambda point: True  # whether the located point is one
     ends: str = ""  # why the branch ends there; empty if it goes on
     polished: Callable[[Point], Point] = lambda point: point  # a more accurate point
+    attempts: int = 50  # to locate it
 
 
 class Curve(Protocol):
@@ -87,6 +89,14 @@ class Curve(Protocol):
     def ended(self, points: Sequence[Point]) -> str:
         """Why the branch ends at its last point, if it does."""
         return ""
+
+    def resolves(self, point: Point) -> bool:
+        """Whether the mesh is fine enough for a point."""
+        return True
+
+    def refine(self) -> bool:
+        """Take finer meshes from now on, or tell that there is none."""
+        return False
 
     def resume(self, point: Point) -> None:
         """Begin again at the first point of the branch."""
@@ -250,6 +260,9 @@ def follow(curve: Curve, start: Point, limits: Limits) -> tuple[list[Point], str
             if not adapted.switched:
                 base = with_tangent(curve, adapted, adapted.tangent) or adapted
             curve.describe(base, last)
+            turns = curve.parameter_count == 1 and base.tangent[-1] * last.tangent[-1] < 0
+            if turns and points:  # a fold as near as the error of the mesh
+                points.append(replace(base, label="fold"))
         sizes = curve.sizes(base.u)
         base.tangent = base.tangent / np.linalg.norm(base.tangent / sizes)
         length = min(length, limits.max_step)
@@ -267,13 +280,16 @@ def follow(curve: Curve, start: Point, limits: Limits) -> tuple[list[Point], str
             if length < _SMALLEST_STEP:
                 return points, FAILED
         point, iterations = found
+        if not curve.resolves(point):
+            if curve.refine():
+                continue
+            return points, UNRESOLVED
         special, why = _special(curve, base, point, length)
         points += special
         if why:
             return points, why
         points.append(point)
         if why := curve.ended(points):
-            point.label = "long-period"
             return points, why
         if len(points) > 8 and _passes(curve, base, point, start):
             return points, CLOSED
@@ -285,7 +301,9 @@ def follow(curve: Curve, start: Point, limits: Limits) -> tuple[list[Point], str
 CLOSED = "The branch is a closed curve."
 SHRUNK = "The cycles shrank to an equilibrium, at a Hopf point."
 MOST = "The largest number of points, max_points, was reached."
+REJOINED = "The cycles met the cycle of half their period again, at its period doubling."
 _BOUND = "A parameter reached its bound."
+UNRESOLVED = "The cycles are too hard to resolve: on a finer mesh they are others."
 FAILED = "Newton's method did not converge even for the smallest step."
 
 
@@ -324,8 +342,11 @@ def _special(curve: Curve, base: Point, point: Point, length: float) -> tuple[li
     if not base.switched:
         tests += curve.tests(base)
         ways = [abs(p.tangent[-1] / curve.sizes(base.u)[-1]) for p in (base, point)]
-        if count == 1 and max(ways) > _VERTICAL:
-            tests.append(Test("fold", lambda p: p.tangent[-1] > 0, lambda p: p.tangent[-1]))
+        if count == 1:  # turns by rounding are dropped when the whole branch is known
+            tests.append(Test(
+                "fold", lambda p: p.tangent[-1] > 0, lambda p: p.tangent[-1],
+                attempts=Test.attempts if max(ways) > _VERTICAL else _ROUGHLY,
+            ))  # fmt: skip
         tests.append(Test(
             "branch", lambda p: p.sign, lambda p: p.sign * np.exp(p.log_size - base.log_size),
         ))  # fmt: skip
@@ -344,8 +365,12 @@ def _special(curve: Curve, base: Point, point: Point, length: float) -> tuple[li
                 located.append((*found, test))
     located.sort(key=lambda one: one[0])
     vertical = [at for at, _, test in located if test.kind == "branch" or test.ends == SHRUNK]
+    rejoined = [at for at, _, test in located if test.ends == REJOINED]
     points = []
     for at, special, test in located:
+        # There the doubled cycle turns, and crosses the single one.
+        if not test.ends and any(abs(at - other) < 1e-2 * length for other in rejoined):
+            continue
         # The branch is vertical where another one crosses it, or where cycles begin.
         if test.kind == "fold" and any(abs(at - other) < 1e-2 * length for other in vertical):
             continue
@@ -377,7 +402,7 @@ def _locate(
     known = [(0.0, base), (length, point)]
     size = max(abs(test.value(base)), abs(test.value(point)))
     best: tuple[float, float, Point] | None = None
-    for attempt in range(50):
+    for attempt in range(test.attempts):
         (a, first), (b, second) = known[-2:]
         va, vb = test.value(first), test.value(second)
         at = b - vb * (b - a) / (vb - va) if va != vb else np.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,16 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.continuation import starts
 from ergode.trajectories.continuation.equations import Equations
 from ergode.trajectories.continuation.equilibria import lyapunov_coefficient, nearest_pair
-from ergode.trajectories.continuation.follow import CLOSED, FAILED, MOST, Limits, Point, follow
+from ergode.trajectories.continuation.follow import (
+    CLOSED,
+    FAILED,
+    MOST,
+    UNRESOLVED,
+    Limits,
+    Point,
+    follow,
+)
+from ergode.trajectories.continuation.simulated import simulated_cycle
 from ergode.trajectories.continuation.starts import Start, Task
 
 if TYPE_CHECKING:
@@ -23,6 +33,8 @@ if TYPE_CHECKING:
 
 _POINT = "point"
 _USUAL_MOST = 400  # points in a direction
+_TURN = 1e-9  # least change of a parameter beside a fold, relative to its range
+_CHANGES = {"fold": 1, "branch": 1, "doubling": 1, "torus": 2}  # unstable directions at a point
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,10 @@ def run(
             "Hopf points may be missing",
             AccuracyWarning,
         )
+    if len(free) == 1:
+        points = _without_rounding(points, call.bounds[0])
+    if call.kind == "cycles":
+        _tell_changes(points, call.free[0])
     attrs = results.provenance(
         stopwatch, engine="trajectories", kind=call.kind, varied=call.free,
         model_digest=field.digest, first_end=reasons[0], last_end=reasons[1],
@@ -89,7 +105,10 @@ def _from_state(
                 "integrate; a state is not enough"
             )
         times = np.asarray(trajectory["time"].values, float)
-        found = starts.simulated_cycle(times, trajectory["state"].values)
+        slopes = partial(task.equations.slopes, p=task.parameters)
+        found = simulated_cycle(
+            times, trajectory["state"].values, None if task.equations.delay_count else slopes
+        )
         return starts.of_cycle(task, *found, is_exact=False)
     raise PlanError(f"{kind} start at a point of a branch; give the branch as start, and at=")
 
@@ -108,7 +127,11 @@ def _from_branch(task: Task, start: xarray.Dataset, k: int, kind: str, free: lis
             return starts.of_hopf(task, found[1][0], 2 * np.pi / found[2], sizes)
         if label == "doubling" or (label == "branch" and is_same):
             return starts.of_cycle_switch(task, *found, known, is_doubled=label == "doubling")
-        return starts.of_cycle(task, *found, known)
+        begun = starts.of_cycle(task, *found, known)
+        if label == "long-period":  # the parameter stands still there, but does not turn
+            for one in begun.points:
+                one.label = ""
+        return begun
     state = np.array(start["state"].values[k])
     sizes = np.abs(start["state"].values).max(axis=0)
     if kind == "equilibria":
@@ -149,7 +172,7 @@ def _followed(begun: Start, limits: Limits) -> tuple[list[Point], list[str]]:
         points, why = follow(begun.curve, one, limits)
         sides.append(points)
         reasons.append(why)
-        if why == FAILED:
+        if why in (FAILED, UNRESOLVED):
             warn(f"a branch ended after {len(points)} points: {why}", FailureWarning)
         if why == CLOSED:
             break
@@ -161,6 +184,72 @@ def _followed(begun: Start, limits: Limits) -> tuple[list[Point], list[str]]:
     back = [replace(one, arclength=-one.arclength) for one in sides[1]] if len(sides) > 1 else []
     begins = reasons[1] if len(reasons) > 1 else "The branch begins here."
     return [*back[::-1], first, *sides[0]], [begins, reasons[0]]
+
+
+def _without_rounding(points: list[Point], bounds: np.ndarray) -> list[Point]:
+    """The points without folds beside which the parameter changes by rounding only."""
+    turns = [0, *(k for k, one in enumerate(points) if one.label == "fold"), len(points) - 1]
+    error = max(one.facts.get("error", 0.0) for one in points)
+    least = max(_TURN * float(bounds[1] - bounds[0]), 2 * error)
+    kept = list(turns)
+    while len(kept) > 2:
+        changes = np.abs(np.diff([points[k].u[-1] for k in kept]))
+        j = int(changes.argmin())
+        if changes[j] > least:
+            break
+        # A rise and a fall by rounding go together, except at the ends of the branch.
+        del kept[max(j, 1) : min(j + 2, len(kept) - 1)]
+    values = [points[k].u[-1] for k in kept]
+    rises = np.diff(values) > 0
+    kept = [k for j, k in enumerate(kept) if j in (0, len(kept) - 1) or rises[j - 1] != rises[j]]
+    dropped = set(turns) - set(kept) - {0, len(points) - 1}
+    points = [one for k, one in enumerate(points) if k not in dropped]
+    for k in [k for k, one in enumerate(points) if one.label == "fold"][::-1]:
+        _place_by_stability(points, k, least)
+    return points
+
+
+def _place_by_stability(points: list[Point], k: int, least: float) -> None:
+    """Move a fold among points of the same parameter to where the stability changes."""
+    flat = [k]
+    for way in (-1, 1):
+        j = k + way
+        while 0 <= j < len(points) and abs(points[j].u[-1] - points[k].u[-1]) < least:
+            flat.append(j)
+            j += way
+    flat.sort()
+    plain = [j for j in flat if not points[j].label]
+    for one, other in zip(plain[:-1], plain[1:], strict=True):
+        if points[one].facts["unstable"] != points[other].facts["unstable"]:
+            if other == one + 1:
+                points[one] = replace(points[one], label="fold")
+                if 0 < k < len(points) - 1:
+                    del points[k]
+                else:
+                    points[k].label = ""
+            return
+
+
+def _tell_changes(points: list[Point], name: str) -> None:
+    """Warn of changes of stability without a special point that explains them."""
+    places, allowed = [], 0
+    last: Point | None = None
+    for one in points:
+        if one.label in _CHANGES:
+            allowed += _CHANGES[one.label]
+        elif one.label != "hopf":  # where a cycle shrinks, a second multiplier is 1
+            if last is not None:
+                change = abs(one.facts["unstable"] - last.facts["unstable"])
+                if change > allowed + one.facts["unsure"] + last.facts["unsure"]:
+                    places.append(f"{last.u[-1]:.9g} and {one.u[-1]:.9g}")
+            last, allowed = one, 0
+    if places:
+        warn(
+            "the stability of the cycles changes without a located special point, where "
+            f"{name} is between {'; '.join(places[:5])}{'; ...' if places[5:] else ''}. "
+            "A smaller max_step may locate it",
+            FailureWarning,
+        )
 
 
 def _dataset(

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 _CORRECTIONS = 40  # Newton iterations for a first point
 _BESIDE = 1e-2  # how far a first point may be from the given parameter, relative to its range
-_RETURN = 0.1  # largest distance of a return of a simulated cycle, relative to its range
-_FEW = "the start has {} times; expected a trajectory with 20 or more times in its last period"
+_MOST_REPEATS, _REPEATED = 8, 1e-4  # passes of a cycle in a period, and their difference
 _USUAL_LONGEST = 50  # longest period, in first periods
 
 
@@ -197,8 +196,25 @@ def of_cycle(
             )
         point = curve.adapt(point)
     point.u = _solved(curve, point.u, "cycle")
+    if not is_exact and (parts := _repeats(point.mesh, curve.profile(point.u))) > 1:
+        # The simulation, which still nears its cycle, has another period best.
+        ends = point.mesh.ends * parts
+        once = Mesh(np.append(ends[ends < 0.999], 1.0))
+        values = point.mesh.interpolated(curve.profile(point.u), once.nodes / parts)
+        return of_cycle(task, once, values, float(point.u[-2]) / parts, is_exact=False)
     point.tangent = _first_tangent(curve, point.u, known)
     return _both_ways(curve, point)
+
+
+def _repeats(mesh: Mesh, values: np.ndarray) -> int:
+    """How many times a solution passes its cycle in its period."""
+    sizes = np.ptp(values, axis=0)
+    sizes[sizes == 0] = 1.0
+    for parts in range(_MOST_REPEATS, 1, -1):
+        later = mesh.interpolated(values, (mesh.nodes + 1 / parts) % 1.0)
+        if (np.abs(later - values) / sizes).max() < _REPEATED:
+            return parts
+    return 1
 
 
 def of_cycle_switch(
@@ -353,50 +369,6 @@ def _switched(curve: Any, point: Point, known: np.ndarray | None) -> Start:
         curve.describe(one, None)
         points.append(one)
     return Start(curve, points)
-
-
-def simulated_cycle(times: np.ndarray, states: np.ndarray) -> tuple[Mesh, np.ndarray, float]:
-    """The last period of a trajectory, as values at the nodes of a mesh.
-
-    Raises a PlanError if the trajectory does not return to its last state.
-    """
-    from scipy.interpolate import CubicSpline
-    from scipy.optimize import minimize_scalar
-
-    if times.size < 20:
-        raise PlanError(_FEW.format(times.size))
-    steps = np.diff(times)
-    sparse = np.flatnonzero(steps > 10 * steps[-1])  # before the last times, a transient
-    if sparse.size:
-        times, states = times[sparse[-1] + 1 :], states[sparse[-1] + 1 :]
-    if times.size < 20:
-        raise PlanError(_FEW.format(times.size))
-    ranges = np.ptp(states, axis=0)
-    ranges = np.maximum(ranges, 1e-4 * np.abs(states).max(axis=0))
-    ranges[ranges == 0] = 1.0
-    path = CubicSpline(times, states)
-    fine = np.unique(np.concatenate([times[:-1] + part * np.diff(times) for part in (0, 0.5)]))
-    gaps = np.sqrt((((path(fine) - states[-1]) / ranges) ** 2).mean(axis=1))
-    away = np.flatnonzero(gaps > 0.2)
-    inner = gaps[1:-1]
-    dips = 1 + np.flatnonzero((inner <= gaps[:-2]) & (inner <= gaps[2:]) & (inner < _RETURN))
-    dips = dips[dips < (away.max() if away.size else 0)]
-    if not dips.size:
-        raise PlanError(
-            "the trajectory of the start does not return to its last state; integrate until it is "
-            "on the cycle, with the last two periods in the result at 20 or more times a period"
-        )
-    close = dips[gaps[dips] < 0.02]
-    i = int(close[-1]) if close.size else int(dips[gaps[dips].argmin()])
-    best = minimize_scalar(
-        lambda t: float((((path(t) - states[-1]) / ranges) ** 2).sum()),
-        bounds=(fine[i - 1], fine[i + 1]), method="bounded", options={"xatol": 1e-10},
-    )  # fmt: skip
-    period = float(times[-1] - best.x)
-    mesh = Mesh.uniform(60)
-    values = path(best.x + mesh.nodes * period)
-    values += (mesh.nodes - 0.5)[:, None] * (values[0] - values[-1])
-    return mesh, values, period
 
 
 def nodes_of(dataset: xarray.Dataset, k: int) -> tuple[Mesh, np.ndarray, float]:
