@@ -247,6 +247,19 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("flow", [lambda t: 1.0 + t, Trajectory([0.0, 2.0], [1.0, 3.0])])
+def test_one_flow_enters_tanks_of_several_residence_times(flow):
+    """A tracer, of which exp(-(t + t^2 / 2) / tau) is missing in a tank at the time t."""
+    stay, times = np.array([1.0, 2.0]), np.array([0.0, 1.0, 2.0])
+    network = ergode.ReactionNetwork({"A": 1.0}, [])
+    tank = StirredTank({"A": 1.0}, stay, flow_ratio=flow)
+    found = integrate(
+        network, times=times, initial={"A": 0.0}, reactor=tank, rtol=1e-7, device="cpu"
+    )["concentration"].values[..., 0]
+    exact = 1.0 - np.exp(-(times + times**2 / 2) / stay[:, None])
+    np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-12)
+
+
 @pytest.mark.parametrize(("make", "words"), REFUSED)
 def test_what_is_refused(make, words):
     with pytest.raises(ergode.ModelError) as caught:

@@ -1,4 +1,4 @@
-"""CUDA backend: the only module that uses numba-cuda, with `compiler.device_linking`.
+"""CUDA backend: the only module that uses numba-cuda, with `device_*` of `compiler`.
 
 numba-cuda is imported on first use.  Other files use this module's functions and, inside kernels,
 the name `cuda`.

@@ -63,7 +63,7 @@ class Zones:
     flow: int = CLOSED  # `CLOSED`, `STIRRED` or `PLUG`
     # Whether the temperature is constant, although `heating` is `PRESSURE`.
     isothermal: bool = False
-    tank_count: int = 1  # tanks of a chain: so many zones one after another
+    tank_count: int = 1  # a chain is this number of successive zones
     piston: Piston | None = None  # that moves by the pressure
 
     @property

@@ -65,13 +65,6 @@ def feed_of(
             )
     if mechanism.molecular:  # of a gram
         one = one / molar_masses(network) / species_count
-    flows = len(np.atleast_2d(tank.flows(grid[:1])))
-    if flows > 1 and zones > 1 and flows != zones:
-        raise ModelError(
-            f"flow_ratio has {flows} values and the zones are {zones}; expected one for all zones, "
-            "or one for each"
-        )
-    zones = max(zones, flows)
     mass = _mass_of(tank, grid, rtol)
 
     def at(times: np.ndarray) -> np.ndarray:
@@ -130,7 +123,9 @@ def _mass_of(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """The mass over that at first, as a function of times."""
     flow, first, last = tank.flow_ratio, grid[0], grid[-1]
-    if flow is None or not tank.growth.any():
+    if not tank.growth.any():
+        found = _constant
+    elif flow is None:
         found = _linear(tank, first)
     else:
         if isinstance(flow, Trajectory):
@@ -152,6 +147,10 @@ def _mass_of(
 
     tank.check_mass(grid, found(grid))
     return found
+
+
+def _constant(times: np.ndarray) -> np.ndarray:
+    return np.ones((1, times.size))
 
 
 def _linear(tank: StirredTank, first: float) -> Callable[[np.ndarray], np.ndarray]:

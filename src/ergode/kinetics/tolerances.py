@@ -86,7 +86,7 @@ class Tolerances(NamedTuple):
         found = np.empty((len(absolute), variable_count + 1))
         found[:, :count] = absolute / mechanism.mass
         found[:, count:-1] = TEMPERATURE * np.minimum(1.0, self.relative / USUAL_RTOL)[:, None]
-        # The age of plug flow is an integral over the solution; what is left are volume and speed.
+        # The age of plug flow is an integral over the solution; moving zones have volume and speed.
         found[:, count + 1 : -1] = _MOTION * self.relative[:, None] if moves else _ANY
         found[:, -1] = self.relative
         return found

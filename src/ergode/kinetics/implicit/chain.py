@@ -30,7 +30,6 @@ import numpy as np
 from ergode.core.compiler.language import by_reference, hold, no_refcount, no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import log
-from ergode.core.status import Status
 from ergode.kinetics.condition_history import NEARLY, history_of, wall_at
 from ergode.kinetics.implicit.energy import (
     Heat,
@@ -40,8 +39,12 @@ from ergode.kinetics.implicit.energy import (
     put_energy_row,
 )
 from ergode.kinetics.implicit.rosenbrock import (
+    DONE,
     LOST,
+    NOT_FINITE,
     SHORTEST,
+    STEP_TOO_SMALL,
+    TOO_MANY_STEPS,
     VANISHED,
     begin_zone,
     factorize,
@@ -82,12 +85,8 @@ from ergode.models.constants import GAS_CONSTANT
 
 # --- device functions -----------------------------------------------------------------------------
 
-DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
-    int(Status.STEP_TOO_SMALL),
-)  # fmt: skip
 _BEFORE, _SPEED, _STEEPEST, _PEAK, _RISE, _HEATING = range(6)
-"""Columns of `Chain.heating`, and their number."""
+"""Columns of `Chain.heating`; the last is their number."""
 
 
 class Chain(NamedTuple):

@@ -109,7 +109,7 @@ def system_of(
     flow : int
         `CLOSED`, `STIRRED` or `PLUG`.
     moving : int
-        `STILL`, `MOBILE` or `INERT`: so many variables follow the temperature.
+        `STILL`, `MOBILE` or `INERT`: the number of variables after the temperature.
     """
     structure = mechanism.structure
     pattern, terms = coupled(mechanism, heating, flow, moving)

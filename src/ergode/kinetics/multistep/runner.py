@@ -108,7 +108,7 @@ class MultistepRunner:
 
 @lru_cache(maxsize=16)
 def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunch:
-    """A kernel with a warp for every zone, and so many warps in a block."""
+    """The kernel with a warp for every zone, by the number of warps in a block."""
     bound = dict(problem.bound + problem.matter)
     tables = _tables(problem.mechanism, bound[SELF_HEATING])
     tables = tables._replace(absolute=problem.tolerances[: tables.absolute.size])

@@ -95,7 +95,7 @@ class Curve(Protocol):
         return True
 
     def refine(self) -> bool:
-        """Take finer meshes from now on, or tell that there is none."""
+        """Take a finer mesh from now on; whether there is one."""
         return False
 
     def resume(self, point: Point) -> None:

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-_MOST = 12  # roots of a delay equation: so many, or the unstable ones with _FURTHER
+_MOST = 12  # roots that are listed at least; if more are unstable, all those and _FURTHER
 _FURTHER = 4
 _LARGEST = 640  # order of the matrix of the generator
 _WAVES = 12_000  # points of the contour that counts roots, at first
