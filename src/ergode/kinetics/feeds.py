@@ -124,8 +124,8 @@ def _mass_of(
     """The mass over that at first, as a function of times."""
     flow, first, last = tank.flow_ratio, grid[0], grid[-1]
     if not tank.growth.any():
-        found = _constant
-    elif flow is None:
+        return lambda times: np.ones((1, times.size))
+    if flow is None:
         found = _linear(tank, first)
     else:
         if isinstance(flow, Trajectory):
@@ -147,10 +147,6 @@ def _mass_of(
 
     tank.check_mass(grid, found(grid))
     return found
-
-
-def _constant(times: np.ndarray) -> np.ndarray:
-    return np.ones((1, times.size))
 
 
 def _linear(tank: StirredTank, first: float) -> Callable[[np.ndarray], np.ndarray]:
