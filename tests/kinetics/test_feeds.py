@@ -285,5 +285,6 @@ def test_feeds_on_a_device(method, heating):
         )
         for device in ("cpu", "cuda")
     )  # fmt: skip
-    np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)
+    # A change of the last bit moves steps of a CPU alone by 8 %, and temperatures by 4e-7.
+    np.testing.assert_allclose(one["step_count"], other["step_count"], rtol=0.1)
+    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=3e-6)
