@@ -86,6 +86,9 @@ class Whole(float):
             raise OverflowError
         return int(self)
 
+    def __pow__(self, exponent):  # as a kernel does: rounded by each product
+        return math.prod([float(self)] * exponent) if exponent == 3 else float(self) ** exponent
+
     def __and__(self, other):
         return Whole(self._bits() & other)
 

@@ -460,10 +460,15 @@ def compare_watched(structure, seed, options, device, is_late=False):
                   for which in (0, 1)]  # fmt: skip
         hits, near = plain.crossings(lambda t, f=seen: f(t, 0), END, values[0])
         # A kick that is nearly missed, or nearly happens, is left out.
-        beside = np.abs(path[:, 0] - p[2])
-        turns = (beside[1:-1] <= beside[:-2]) & (beside[1:-1] <= beside[2:]) & (beside[1:-1] < 0.01)
+        off = np.abs(path[:, 0] - p[2])
+        turns = (off[1:-1] <= off[:-2]) & (off[1:-1] <= off[2:]) & (off[1:-1] < 0.01)
         far = np.array([all(abs(t - k) > 2e-3 for k in kicks) for t in fine[1:-1]])
-        truths.append((states, kicks, hits, near, values[1], seen, acts and (turns & far).any()))
+        # Delayed values jump where the history ends: extremes are often beside it.
+        jumps = [tau for tau in p[len(PARAMETERS) :] if tau < END]
+        beside = [seen(tau + side * 1e-9, 1) for tau in jumps for side in (-1, 1)]
+        ends = max([values[1].max(), *beside]), min([values[1].min(), *beside])
+        passed_by = acts and (turns & far).any()
+        truths.append((states, kicks, hits, near, values[1], ends, seen, passed_by))
     for label, (given, allowed) in options.items():
         method = label.partition(" ")[0]
         if METHODS[method].why_unsupported(field, given.get("step"), True) is not None:
@@ -486,7 +491,7 @@ def compare_watched(structure, seed, options, device, is_late=False):
         for i, truth in enumerate(truths):
             if truth is None or truth[-1]:
                 continue
-            known, kicks, hits, near, values, seen, _ = truth
+            known, kicks, hits, near, values, ends, seen, _ = truth
             one = found.isel(trajectory=i) if "trajectory" in found.dims else found
             for what, times, path, factor in (
                 ("watched states", GRID, states[i], 1), ("states within steps", between, inside[i],
@@ -500,8 +505,7 @@ def compare_watched(structure, seed, options, device, is_late=False):
             wrong += [f"{here}, {i}: {text}" for text in _wrong_events(
                 one, {"kick": kicks} if acts else {}, hits, near, seen, allowed
             )]  # fmt: skip
-            exact = [values.max(), values.min(), np.trapezoid(values, fine) / END,
-                     END * np.mean(values > 0.05)]  # fmt: skip
+            exact = [*ends, np.trapezoid(values, fine) / END, END * np.mean(values > 0.05)]
             size = 1e-3 + np.abs(values).max() + np.ptp(values)
             seen_off = np.abs(one["observed"].values - exact) / [size, size, size, END]
             slow = np.count_nonzero(np.abs(values - 0.05) < 3 * allowed) / fine.size

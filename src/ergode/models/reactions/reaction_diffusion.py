@@ -409,8 +409,8 @@ def _whole(name: str, values: np.ndarray, network: ReactionNetwork) -> np.ndarra
     bad = ~((values >= 0) & (values <= _MOLECULES_MOST) & (values == np.rint(values)))
     if bad.any():
         raise ModelError(
-            f"initial of '{name}' has {values[bad][0]:g}; expected whole numbers of molecules, 0 or"
-            " more"
+            f"initial of '{name}' has {values[bad][0]:g}; expected whole numbers of molecules, "
+            f"from 0 to {_MOLECULES_MOST:,} in a voxel"
         )
     found = values.astype(np.int32)
     found.flags.writeable = False
