@@ -152,6 +152,10 @@ CASES = {
         ),
         "times": [0, 1],
     },
+    stochastic.rare_event: lambda: {
+        "network": NETWORK, "level": "C", "target": 6, "thresholds": [3], "times": [0, 1],
+        "paths": 50, "repetitions": 2, "device": "cpu",
+    },
     stochastic.sensitivities: lambda: {
         "network": NETWORK, "times": [0, 1], "replicates": 4, "device": "cpu",
     },

@@ -98,6 +98,9 @@ CALLS = {
     ergode.stochastic.simulate: OF_NETWORK,
     ergode.stochastic.sensitivities: OF_NETWORK,
     ergode.stochastic.probabilities: {"network": NETWORK, "times": [0.0, 1.0]},
+    ergode.stochastic.rare_event: {
+        "network": NETWORK, "times": [0.0, 1.0], "level": "-A", "target": 0.0,
+    },
     ergode.stochastic.linear_noise: {"network": NETWORK, "times": [0.0, 1.0]},
     ergode.kinetics.integrate: OF_NETWORK,
     ergode.epidemics.simulate: {

@@ -4,6 +4,7 @@ from ergode.core.keywords import suggest_all
 from ergode.stochastic.correlation import autocorrelation
 from ergode.stochastic.distribution import probabilities
 from ergode.stochastic.linear_noise import linear_noise
+from ergode.stochastic.rare_events import rare_event
 from ergode.stochastic.sensitivity import sensitivities
 from ergode.stochastic.simulate import simulate
 from ergode.stochastic.simulate_space import simulate_space
@@ -12,6 +13,7 @@ __all__ = [
     "autocorrelation",
     "linear_noise",
     "probabilities",
+    "rare_event",
     "sensitivities",
     "simulate",
     "simulate_space",

@@ -25,7 +25,6 @@ from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, Layout
 from ergode.stochastic.master_equation.rates import Rates
 from ergode.stochastic.simulate import condition_of, sweep_of
-from ergode.stochastic.to_tables import check_amounts
 
 if TYPE_CHECKING:
     import xarray
@@ -210,7 +209,7 @@ def _point(
     )
     with _at_point(layout, which):
         rates = Rates(network, values, stop)
-        return rates, _start(network, rates, given)
+        return rates, rates.start(given)
 
 
 @dataclass
@@ -238,18 +237,6 @@ class _Watch:
                 "ergode.stochastic.simulate may be faster",
                 PerformanceWarning,
             )
-
-
-def _start(network: ReactionNetwork, rates: Rates, given: Mapping[str, Any]) -> np.ndarray:
-    """Initial amounts, shape [species]."""
-    start = np.empty((1, len(network.species)))
-    for i, member in enumerate(network.species):
-        value: Any = given.get(member.name, member.initial)
-        amount = value.evaluate(rates.parameters) if isinstance(value, Expression) else value
-        is_amount = member.quantity == "amount" or member.compartment is None
-        start[:, i] = amount * (1.0 if is_amount else rates.parameters[str(member.compartment)])
-    check_amounts(start, [member.name for member in network.species], 31)
-    return start[0].astype(np.int64)
 
 
 def _solve(

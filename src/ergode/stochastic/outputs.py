@@ -36,6 +36,9 @@ _GRID = (SWEPT, "replicate", "time")
 
 _MOMENT, _RULE = (SWEPT, "time", "species"), (SWEPT, "time", "rule")
 _FIRING = ("firing",)
+_PASSAGE = (
+    _REPLICATE, "float64", "time", "first time at which the condition held; NaN if it never held",
+)  # fmt: skip
 _VARIABLES = {
     "trajectories": [
         Variable("amount", (*_GRID, "species"), "number", "1", "molecules at a time"),
@@ -63,13 +66,9 @@ _VARIABLES = {
     ],
     "final": [
         Variable("amount", (*_REPLICATE, "species"), "number", "1", "molecules at the last time"),
+        Variable("passage_time", *_PASSAGE, True),
     ],
-    "first-passage": [
-        Variable(
-            "passage_time", _REPLICATE, "float64", "time",
-            "first time at which the condition held; NaN if it never held",
-        ),
-    ],
+    "first-passage": [Variable("passage_time", *_PASSAGE)],
     "events": [
         Variable("firing_time", _FIRING, "float64", "time", "time of the firing"),
         Variable("reaction", _FIRING, "int32", "1", "index of the reaction in the network"),
@@ -364,14 +363,28 @@ class Histogram(Collector):
         return "histogram", found, {"bin": edges[:-1], "bin_end": ("bin", edges[1:])}
 
 
+class _PassageTimes:
+    """Times [realization] at which the stopping condition held."""
+
+    def __init__(self, total: int) -> None:
+        self.values = np.full(total, np.nan)
+
+    def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
+        ended = chunk["ended"]
+        met = np.isfinite(ended) & (chunk["status"] < Status.NOT_RUN)
+        self.values[first : first + len(ended)] = np.where(met, ended, np.nan)
+
+
 class Final(Collector):
-    """Amounts at the last time."""
+    """Amounts at the last time, and when the stopping condition held, if there is one."""
 
     wanted = Wanted(amounts=True)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._parts: list[Any] = []
+        stops = self.tables.interruptions.stop.size > 0
+        self._times = _PassageTimes(self.total) if stops else None
         check_room(
             16 * self.total * self.tables.species_count,  # for the chunks and for the whole result
             f"an array of amounts of {self.total:,} realizations", "use fewer replicates",
@@ -379,6 +392,8 @@ class Final(Collector):
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         self._parts.append(self.amounts_of(chunk)[:, 0])
+        if self._times is not None:
+            self._times.add(chunk, first)
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         amounts = np.concatenate(self._parts)
@@ -387,8 +402,11 @@ class Final(Collector):
             amounts = np.concatenate([amounts, np.zeros_like(amounts, order="C", shape=shape)])
         if (reached == 0).any():
             amounts = resident.with_missing(amounts, reached == 0)
-        shape = (*self.layout.shape, self.replicates, amounts.shape[1])
-        return "final", {"amount": amounts.reshape(shape)}, {"drop": ["time"]}
+        shape = (*self.layout.shape, self.replicates)
+        found = {"amount": amounts.reshape(*shape, amounts.shape[1])}
+        if self._times is not None:
+            found["passage_time"] = self._times.values.reshape(shape)
+        return "final", found, {"drop": ["time"]}
 
 
 class FirstPassage(Collector):
@@ -398,15 +416,13 @@ class FirstPassage(Collector):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._times = np.full(self.total, np.nan)
+        self._times = _PassageTimes(self.total)
 
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
-        ended = chunk["ended"]
-        met = np.isfinite(ended) & (chunk["status"] < Status.NOT_RUN)
-        self._times[first : first + len(ended)] = np.where(met, ended, np.nan)
+        self._times.add(chunk, first)
 
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
-        times = self._times.reshape(*self.layout.shape, self.replicates)
+        times = self._times.values.reshape(*self.layout.shape, self.replicates)
         return "first-passage", {"passage_time": times}, {"drop": ["time", "species"]}
 
 

@@ -118,8 +118,8 @@ def simulate(
         of rules are computed on the host.
     output : {"trajectories", "statistics", "histogram", "final", "first-passage", "events"}
         Amounts of every realization; means and variances over realizations; counts of realizations
-        in each of `bins`; amounts at the last time; the first time at which `stop` holds; every
-        firing.
+        in each of `bins`; amounts at the last time, with the time at which `stop` held, if it is
+        given; the first time at which `stop` holds; every firing.
     parameters, initial : mapping of str to float or array_like
         Values that replace parameters, compartments and initial amounts of the network, or the
         initial concentration of a species that is given by its concentration. Arrays of

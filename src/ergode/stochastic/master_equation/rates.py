@@ -15,6 +15,7 @@ from ergode.models.expressions import TIME, Expression
 from ergode.models.reactions.mass_action import law_of
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.laws import Naming, breaks_of, check_whole
+from ergode.stochastic.to_tables import check_amounts
 
 
 class Rates:
@@ -65,12 +66,26 @@ class Rates:
         """Value of every name of a formula, in states [state, species]."""
         known: dict[str, Any] = {TIME: time, **self.parameters}
         for i, member in enumerate(self.network.species):
-            amount = states[:, i].astype(np.float64)
-            is_amount = member.quantity == "amount" or member.compartment is None
-            known[member.name] = amount if is_amount else amount / known[str(member.compartment)]
+            known[member.name] = states[:, i].astype(np.float64) / self.size_of(i)
         for name in self.network.rule_order:
             known[name] = self.network.rules[name].evaluate(known)
         return known
+
+    def start(self, given: Mapping[str, Any]) -> np.ndarray:
+        """Initial amounts, shape [species]; `given` replaces those of the network."""
+        start = np.empty((1, len(self.network.species)))
+        for i, member in enumerate(self.network.species):
+            value: Any = given.get(member.name, member.initial)
+            amount = value.evaluate(self.parameters) if isinstance(value, Expression) else value
+            start[:, i] = amount * self.size_of(i)
+        check_amounts(start, [member.name for member in self.network.species], 31)
+        return start[0].astype(np.int64)
+
+    def size_of(self, i: int) -> float:
+        """What turns the value of a species into its amount: one, or the size of a compartment."""
+        member = self.network.species[i]
+        is_amount = member.quantity == "amount" or member.compartment is None
+        return 1.0 if is_amount else self.parameters[str(member.compartment)]
 
     def stopped(self, states: np.ndarray, time: float) -> np.ndarray:
         """Whether the condition holds in each state, shape [state]."""
