@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import expm, sqrtm
+from scipy.linalg import expm
 
 import ergode
 
@@ -252,6 +252,9 @@ def deviation_in_cells(covariance, width, axes):
 
 def apart(mean, covariance, exact_mean, exact_covariance):
     """Errors of a mean, in deviations, and of a covariance, relative, in the worst direction."""
-    root = np.linalg.inv(np.real(sqrtm(exact_covariance)))
+    if not np.isfinite(covariance).all():
+        return np.inf, np.inf
+    scales, axes = np.linalg.eigh(exact_covariance)
+    root = axes / np.sqrt(scales) @ axes.T
     away = np.linalg.norm(root @ (mean - exact_mean))
     return away, np.abs(np.linalg.eigvalsh(root @ covariance @ root) - 1).max()
