@@ -229,9 +229,11 @@ class Runner:
         real = np.dtype(self.precision).type
         count = initial.shape[1]
         sizes = None if control.step is None else np.full(count, control.step)
-        frame = np.asarray(plan.width, np.float64)[None] if self.field.delays else None
+        has_cells = self.field.delays or self.method.scheme
+        frame = np.asarray(plan.width, np.float64)[None] if has_cells else None
         period = int(plan.lags.max()) + self.points - 1
-        if frame is not None:
+        if self.field.delays:
+            assert frame is not None
             if control.step is not None and plan.shared:
                 sizes = frame[0]
             _, least, most = self.bounds(parameters)
