@@ -46,6 +46,34 @@ TRUTH = {"birth": 1.1, "hunt": 0.4, "death": 0.6}
 TIMES = np.linspace(0, 12, 25)
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e9])
+@pytest.mark.parametrize("second", [1e-9, 1e9])
+def test_units_do_not_matter(unit, second):
+    """Of a chain whose second member is measured; without deviations, and from far away."""
+    chain = ergode.field_from_equations({"x": "-k * x", "z": "k * x - q * z"})
+    times = np.linspace(0, 5, 11)
+    data = 3 * unit * 0.6 / 0.9 * (np.exp(-0.6 * times) - np.exp(-1.5 * times))
+    found = fit(
+        chain, times=times * second, data={"z": data}, initial={"x": 2 * unit, "z": 0.0},
+        parameters={"k": 0.5 / second, "q": 2 / second}, estimate=["k", "q", "x"], device="cpu",
+        atol=1e-9 * unit,
+    )  # fmt: skip
+    np.testing.assert_allclose(
+        found["estimate"] * [second, second, 1 / unit], [0.6, 1.5, 3.0], rtol=1e-8
+    )
+
+
+def test_data_below_the_tolerance_and_estimates_on_a_bound_are_told():
+    given = {
+        "times": [0, 1, 2], "initial": {"x": 1e-12, "idle": 1.0}, "device": "cpu",
+        "parameters": {"slope": 0.0, "bend": 0.0}, "estimate": ["slope"],
+    }  # fmt: skip
+    with pytest.warns(ergode.AccuracyWarning, match="data of 'x' are at most 4e-12, and atol is"):
+        fit(LINE, data={"x": [1e-12, 2e-12, 4e-12]}, **given)
+    with pytest.warns(ergode.AccuracyWarning, match="ended where slope meets its bound"):
+        fit(LINE, data={"x": [0.0, 2.0, 4.1]}, bounds={"slope": (-1.0, 1.0)}, **given)
+
+
 @DEVICES
 @pytest.mark.parametrize("known", [True, False])
 def test_a_linear_model_is_regression(known, device):

@@ -32,6 +32,7 @@ from ergode.trajectories.analysis.sensitivities import Variational, checked_name
 from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.labels import derived
 from ergode.trajectories.methods import MethodName
+from ergode.trajectories.tolerances import check_tolerances
 
 if TYPE_CHECKING:
     import xarray
@@ -154,7 +155,8 @@ def fit(
     Warns
     -----
     AccuracyWarning
-        The data do not determine all estimates: the standard errors of some are infinite. Or the
+        The data do not determine all estimates: the standard errors of some are infinite. Or one
+        ends at a bound. Or the data are hardly larger than `atol`. Or the
         fitted curve misses the data: with `deviation` and a linear loss the reduced chi square is
         above 3, or successive residuals of a variable are correlated.
     FailureWarning
@@ -202,6 +204,10 @@ def fit(
             f"data have {is_measured.sum()} values for {len(names)} estimates; expected at "
             f"least {len(names)}"
         )
+    if step is None:
+        _check_sizes(field, values, check_tolerances(rtol, atol, None, precision, field)[1])
+    # A search ends by numbers that must not depend on anybody's units: here, and by `unit` below.
+    scale = 1.0 / (np.sqrt(np.mean((values * weights)[is_measured] ** 2)) or 1.0)
     trial = _Trial(field, names, events, layout, {"initial": initial, "parameters": parameters}, {
         "times": times, "method": method, "step": step,
         "rtol": 1e-8 if rtol is None and step is None else rtol, "atol": atol,
@@ -226,10 +232,15 @@ def fit(
         asked = latest(ask)
         if not np.isfinite(asked(place)[0]).all():
             return None  # the trajectories cannot be integrated from here
-        return least_squares(
-            lambda q: asked(q)[0], place, lambda q: asked(q)[1], (low, high), "trf",
-            x_scale="jac", loss=loss, max_nfev=most, ftol=1e-12, xtol=1e-10, gtol=1e-12,
+        unit = _units_of(place, low, high)
+        end = least_squares(
+            lambda q: scale * asked(q * unit)[0], place / unit,
+            lambda q: scale * asked(q * unit)[1] * unit, (low / unit, high / unit), "trf",
+            x_scale="jac", loss=loss, f_scale=scale, max_nfev=most, ftol=1e-12, xtol=1e-10,
+            gtol=1e-12,
         )  # fmt: skip
+        end.x, end.jac, end.cost = end.x * unit, end.jac / scale / unit, end.cost / scale**2
+        return end
 
     width = _NUMBERS // (values.size * (1 + len(names)))
     ends = search_together(search, places, evaluated, min(max(width, 1), _TOGETHER))
@@ -246,6 +257,12 @@ def fit(
         errors = np.sqrt(np.diag(covariance))
     if not found.success:
         launch.warn(f"the search did not converge: {found.message}", FailureWarning)
+    if len(bound := [name for name, at in zip(names, found.active_mask, strict=True) if at]):
+        launch.warn(
+            f"the search ended where {', '.join(bound)} meets its bound: standard errors are those "
+            "of a search without bounds",
+            AccuracyWarning,
+        )
     if np.isinf(errors).any():
         unknown = [name for name, error in zip(names, errors, strict=True) if np.isinf(error)]
         launch.warn(
@@ -284,6 +301,7 @@ def fit(
     )  # fmt: skip
 
 
+_RESOLVED = 100.0  # times atol: what is smaller is told
 _CURES = (
     "the search may have ended in a local minimum (give starts=20, bounds, or first fit a short "
     "span), or the model is wrong"
@@ -456,6 +474,27 @@ def _measured(
     if deviation and (others := [name for name in data if name not in deviation]):
         raise ModelError(f"deviation has no {others[0]!r}; expected all that data has, or none")
     return values, weights
+
+
+def _check_sizes(field: VectorField, values: np.ndarray, atol: float | np.ndarray) -> None:
+    """Warn of data that an integration does not resolve."""
+    allowed = np.broadcast_to(atol, (field.size,))
+    for name, least, column in zip(
+        field.variables, allowed, np.moveaxis(values, -1, 0), strict=True
+    ):
+        known = np.abs(column[np.isfinite(column)])
+        if known.size and 0 < known.max() < _RESOLVED * least:
+            launch.warn(
+                f"data of '{name}' are at most {known.max():.2g}, and atol is {least:g}; use a "
+                "smaller atol",
+                AccuracyWarning,
+            )
+
+
+def _units_of(start: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The size of each estimated quantity: where it begins, or the width of its bounds, or one."""
+    width = np.where(np.isfinite(high - low) & (high > low), high - low, 1.0)
+    return np.where(start != 0.0, np.abs(start), width)
 
 
 def _covariance(jacobian: np.ndarray) -> np.ndarray:
