@@ -62,7 +62,7 @@ from ergode.trajectories.runs import (
     refuse_rows,
 )
 from ergode.trajectories.steppers.noise import Paths
-from ergode.trajectories.tolerances import check_steps, check_tolerances
+from ergode.trajectories.tolerances import check_steps, check_tolerances, step_of_noise
 
 if TYPE_CHECKING:
     import xarray
@@ -205,9 +205,11 @@ def integrate(
           depend on the state
     step : float, optional
         Largest size of a fixed step [time]. Each trajectory uses the largest step up to this size
-        that divides all its delays; without delays, one that divides ``times[-1] - times[0]``. If
-        variables are arrays, steps divide the time between two sums of delays. The
-        default is adaptive steps, which the tolerances control.
+        that divides all its delays; without delays, one that divides ``times[-1] - times[0]``.
+        With noise it divides the times between `times`, too, if one from half this size on does:
+        within a step, a noisy path is a straight line. If variables are arrays, steps divide the
+        time between two sums of delays. The default is adaptive steps, which the tolerances
+        control.
     rtol : float, optional
         Relative tolerance of adaptive steps; default 1e-6. It must be at least four times the
         machine epsilon of the `precision` (8.9e-16, in float32 4.8e-7). Methods with an error
@@ -307,6 +309,8 @@ def integrate(
 
     Warns
     -----
+    AccuracyWarning
+        With noise, some times lie within steps.
     InterruptionWarning
         The run was interrupted (Ctrl-C). Trajectories that did not run are NaN, with the status
         ``NOT_RUN``.
@@ -337,6 +341,8 @@ def integrate(
     choice("precision", precision, PRECISIONS)
     rtol, tolerance = check_tolerances(rtol, atol, step, precision, field)
     check_steps(step, max_step)
+    if field.diffusion is not None:
+        step = step_of_noise(grid, step, bool(field.delays))
     check_switch("integrate", "every_step", every_step)
     check_switch("integrate", "dense_output", dense_output)
     check_switch("integrate", "common_random_numbers", common_random_numbers)

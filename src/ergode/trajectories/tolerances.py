@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core import launch
 from ergode.core.arguments import as_numbers, number
 from ergode.core.compiler.source import Precision
-from ergode.core.errors import PlanError
+from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.models.fields.vector_field import VectorField
 
 _RTOL, _ATOL = 1e-6, 1e-9
+_ROUNDING = 1e-9  # of a number of steps
+_MOST_STEPS = 10**6  # for which a step is sought that divides all times
 
 
 def check_steps(step: float | None, max_step: float | None) -> None:
@@ -25,6 +28,31 @@ def check_steps(step: float | None, max_step: float | None) -> None:
             f"step is {step!r} and max_step {max_step!r}; give step for fixed steps, or max_step "
             "for adaptive steps"
         )
+
+
+def step_of_noise(grid: np.ndarray, step: float | None, has_delays: bool) -> float | None:
+    """A step from half the `step` on that divides all times; else `step`, with a warning.
+
+    Within a step a noisy path is a straight line, which varies less than the path.
+    """
+    if step is None or grid.size < 3 or not step < np.inf:
+        return step
+    span = float(abs(grid[-1] - grid[0]))
+    parts = np.abs(grid[1:-1] - grid[0]) / span
+    least = max(int(np.ceil(span / step * (1.0 - _ROUNDING))), 1)
+    if least < _MOST_STEPS:
+        counts = np.arange(least, (least if has_delays else 2 * least) + 1)
+        for part in parts:
+            ends = part * counts
+            counts = counts[np.abs(ends - np.rint(ends)) <= _ROUNDING * np.maximum(ends, 1.0)]
+        if counts.size:
+            return span / float(counts[0])
+    launch.warn(
+        f"some times are within steps of {step:g}, where a noisy path is a straight line and its "
+        "variance too small; use a step that divides the times between them, or a shorter one",
+        AccuracyWarning,
+    )
+    return step
 
 
 def _is_infinite(value: Any) -> bool:

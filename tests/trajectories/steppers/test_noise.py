@@ -1,6 +1,7 @@
 """Stochastic equations: strong and weak orders, stationary laws, keyed paths."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -189,6 +190,31 @@ def test_strong_order_with_a_delay(method, order):
     errors = [np.abs(states[2 * m] - states[m]).mean() for m in steps]
     slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
     assert slope == pytest.approx(order, abs=0.15)
+
+
+def test_steps_of_noise_end_at_the_times():
+    """A path within a step is straight: its variance there is not that of a Wiener process."""
+    wiener = ergode.VectorField(lambda t, y, p: (0.0,), ["x"], diffusion=lambda t, y, p: (1.0,))
+    options = {"initial": {"x": 0.0}, "replicates": 20_000, "seed": 1, "device": "cpu"}
+    times = [0.0, 0.15, 0.25, 0.5, 1.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = solve(wiener, times=times, step=0.1, method="euler-maruyama", **options)
+    assert found.attrs["step"] == 0.05
+    np.testing.assert_allclose(found["state"].var("replicate")[:, 0], times, rtol=0.06)
+    with pytest.warns(ergode.AccuracyWarning, match="some times are within steps of 0.1"):
+        solve(wiener, times=[0.0, 0.1234567, 1.0], step=0.1, method="euler-maruyama", **options)
+
+
+def test_an_observable_of_noise():
+    """The mean of a Wiener process over a unit of time has the variance 1/3, less that of steps."""
+    found = solve(
+        ergode.VectorField(lambda t, y, p: (0.0,), ["x"], diffusion=lambda t, y, p: (1.0,)),
+        times=[0.0, 1.0], step=1 / 4, initial={"x": 0.0}, replicates=20_000, seed=2,
+        method="euler-maruyama", observables=[Mean("x")],
+    )  # fmt: skip
+    variance = found["observed"].var("replicate").item()
+    assert variance == pytest.approx(1 / 3 - 1 / (12 * 4**2), rel=0.06)
 
 
 def test_events_and_observables_do_not_change_a_noisy_path():
