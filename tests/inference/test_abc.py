@@ -82,7 +82,13 @@ def test_it_is_what_arviz_takes():
     ("changes", "error", "message"),
     [
         ({"prior": {}}, ModelError, "prior has no distribution of 'k'"),
-        ({"prior": {"k": (1, 0)}}, ModelError, "expected low < high"),
+        ({"prior": {"k": (1, 0)}}, ModelError, "expected finite numbers, low < high"),
+        ({"prior": {"k": (0, np.inf)}}, ModelError, "expected finite numbers, low < high"),
+        ({"prior": {"k": stats.uniform(np.array([0, 1]), 1)}}, ModelError, "expected .low, high."),
+        ({"observed": [14, np.nan]}, ModelError, "expected finite numbers, one for each summary"),
+        ({"observed": [[14, 6]]}, ModelError, "expected finite numbers, one for each summary"),
+        ({"observed": "x"}, ModelError, "observed is 'x'; expected finite numbers"),
+        ({"seed": -1}, PlanError, "seed is -1"),
         ({"prior": {"k": 3}}, ModelError, "prior of 'k' is 3; expected"),
         ({"prior": {"k": (0, 1), "q": (0, 1)}}, ModelError, "prior has 'q'"),
         ({"observed": [1, 2, 3]}, PlanError, "makes 2 summaries; observed has 3"),
@@ -111,6 +117,28 @@ def test_a_call_is_repeated_by_its_seed():
         for _ in range(2)
     )
     np.testing.assert_array_equal(one["k"], other["k"])
+
+
+def test_units_do_not_matter_and_the_end_has_a_reason():
+    """Time in other units: the walk has the size of the population."""
+    draws = []
+    for unit in (1.0, 2.0**-40):
+        call = functools.partial(
+            ergode.stochastic.simulate, DEATH, times=[0, 1 / unit, 2 / unit], device="cpu:1"
+        )
+        simulate = ergode.simulator(
+            call, ["k"], lambda found: found["amount"].isel(time=[1, 2]), seed=5
+        )
+        found = ergode.abc_smc(
+            simulate, {"k": (0, 4 * unit)}, [14, 6], particles=100, max_simulations=20_000, seed=2
+        )
+        assert found.attrs["stopped"] == "tolerance"
+        draws.append(found["k"].values / unit)
+    np.testing.assert_allclose(*draws, rtol=1e-9)
+    given = {"particles": 20, "seed": 2}
+    with pytest.warns(ergode.AccuracyWarning, match="leaves 20 particles where the prior put"):
+        found = ergode.abc_smc(simulate, {"k": (0, 1)}, [14, 6], max_simulations=20, **given)
+    assert found.attrs["stopped"] == "max_simulations"
 
 
 def test_common_random_numbers_are_refused():
