@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, launch, results
 from ergode.core.arguments import by_name, choice, integer, sequence, time_grid
-from ergode.core.compiler.source import Precision
+from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.errors import AccuracyWarning, FailureWarning, ModelError, PlanError
 from ergode.core.inputs import recorded
 from ergode.core.math.searches import latest, search_together
@@ -205,6 +205,7 @@ def fit(
             f"least {len(names)}"
         )
     if step is None:
+        choice("precision", precision, PRECISIONS)
         _check_sizes(field, values, check_tolerances(rtol, atol, None, precision, field)[1])
     # A search ends by numbers that must not depend on anybody's units: here, and by `unit` below.
     scale = 1.0 / (np.sqrt(np.mean((values * weights)[is_measured] ** 2)) or 1.0)
