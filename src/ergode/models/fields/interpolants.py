@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,13 +25,14 @@ class Interpolant:
     values: np.ndarray  # [point_count]
     kind: Kind
 
-    def __call__(self, t: float) -> float:
-        """The value at a time; the first and last pieces are extrapolated."""
-        table = self.table
-        piece = int(np.clip(np.searchsorted(self.times, t, "right") - 1, 0, len(table) - 2))
-        x = t - table[piece, 0]
-        c = table[piece, 1:]
-        return float(((c[3] * x + c[2]) * x + c[1]) * x + c[0])
+    def __call__(self, t: ArrayLike) -> Any:
+        """The value at a time, or at each of an array; the end pieces are extrapolated."""
+        times, table = np.asarray(t, np.float64), self.table
+        piece = np.clip(np.searchsorted(self.times, times, "right") - 1, 0, len(table) - 2)
+        x = times - table[piece, 0]
+        c = np.moveaxis(table[piece, 1:], -1, 0)
+        found = ((c[3] * x + c[2]) * x + c[1]) * x + c[0]
+        return float(found) if found.ndim == 0 else found
 
     @cached_property
     def table(self) -> np.ndarray:
@@ -51,7 +52,8 @@ def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> I
     """A table of times and values as a function of time, for the `constants` of a `VectorField`.
 
     The equations call it by its name: ``c.drive(t)``. No adaptive step crosses a knot, because the
-    solution is not smooth there.
+    solution is not smooth there. A field has constants if its variables are arrays, of one element
+    each if need be; see the example.
 
     Parameters
     ----------
@@ -78,6 +80,22 @@ def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> I
     >>> drive = ergode.interpolant([0.0, 1.0, 3.0], [0.0, 2.0, 0.0])
     >>> drive(2.0)
     1.0
+
+    An infusion into the first of two compartments:
+
+    >>> def rates(t, y, dy, p, c):
+    ...     dy.depot[0] = c.infusion(t) - p[0] * y.depot[0]
+    ...     dy.blood[0] = p[0] * y.depot[0] - p[1] * y.blood[0]
+    >>> field = ergode.VectorField(
+    ...     rhs=rates, variables={"depot": 1, "blood": 1}, parameters=["ka", "ke"],
+    ...     constants={"infusion": drive},
+    ... )
+    >>> found = ergode.trajectories.integrate(
+    ...     field, times=[0, 1, 3], initial={"depot": [0.0], "blood": [0.0]},
+    ...     parameters={"ka": 1.0, "ke": 0.1}, device="cpu",
+    ... )
+    >>> found["blood"].values.ravel().round(3).tolist()
+    [0.0, 0.257, 2.056]
     """
     try:
         choice("kind", kind, _LEAST)

@@ -105,7 +105,10 @@ class VectorField(HoldsFunctions):
             self._check_arrays()
             return
         if self.constants is not None:
-            raise ModelError("constants are for a field with component= or rhs=")
+            raise ModelError(
+                "constants are for a field whose variables are arrays, component= or rhs=; an array"
+                " may have one element, variables={'x': 1}"
+            )
         object.__setattr__(self, "variables", _names("variables", self.variables))
         if not self.variables:
             raise ModelError("variables is empty; a vector field has at least one variable")
