@@ -41,7 +41,9 @@ def simulator(
         ``functools.partial(ergode.stochastic.simulate, network, times=times)``, or a function of
         yours, ``lambda parameters, seed: ...``. It gets a mapping of the names to arrays of shape
         [n], added to parameters that the partial already has; and `seed` and
-        `common_random_numbers`, if it takes them.
+        `common_random_numbers`, if it takes them, in place of those of the partial. Values that the
+        model refuses, such as a negative rate, end a call of the simulator with an error: give them
+        no prior probability.
     parameters : sequence of str
         What the d columns of theta are.
     summaries : callable, str or sequence of str
@@ -102,6 +104,8 @@ class Simulator:
         names = [parameters] if isinstance(parameters, str) else parameters
         self.parameters = tuple(sequence("parameters", names, "names of parameters"))
         check_once("parameters", self.parameters)
+        if not self.parameters:
+            raise ModelError("parameters is empty; expected the names of the columns of theta")
         if not callable(call):
             raise ModelError(f"call is {call!r}; expected a function")
         takes = inspect.signature(call).parameters
