@@ -32,14 +32,8 @@ from ergode.core.math.random import (
     uniform,
 )
 from ergode.models.holding_times.kernels import draw, flags
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
-from ergode.stochastic.kernel.outcomes import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    FAILED_TO_END,
-    INFINITY,
-    WHOLE_LIMIT,
-)
 
 EVENT_LIMIT = 10000
 # Relative difference below which two times are equal. The sum of ten thousand equal intervals is
@@ -291,13 +285,13 @@ def _execute(q, w, t, point, plan, net, interruptions, work, waiting):
         value = waiting.values[row, base + entry - first]
         # Counts of species are whole, except with the Langevin equation and of continuous species.
         if variable < plan.species_count and interruptions.real[variable] == 0:
-            if not abs(value) < INFINITY:
-                return FAILED_NOT_FINITE
+            if not abs(value) < outcomes.INFINITY:
+                return outcomes.FAILED_NOT_FINITE
             mode = (interruptions.flags[e] >> 3) & 7
-            if abs(value) < WHOLE_LIMIT and mode != 4:
+            if abs(value) < outcomes.WHOLE_LIMIT and mode != 4:
                 value = _rounded(value, mode, entry, w, waiting)
             if value < 0.0:
-                return FAILED_NEGATIVE
+                return outcomes.FAILED_NEGATIVE
         work.x[row_of(w), variable] = value
     return 1
 
@@ -325,20 +319,20 @@ def happen(w, t, after, point, plan, net, interruptions, work, waiting):
     happened = 0
     for _ in range(EVENT_LIMIT):
         if not _trigger(w, t, after, point, net, interruptions, work, waiting):
-            return FAILED_TO_END
-        best, highest, alike = -1, real(-INFINITY), 1
+            return outcomes.FAILED_TO_END
+        best, highest, alike = -1, real(-outcomes.INFINITY), 1
         for q in range(waiting.pending.shape[1]):
             due = waiting.due[row, q]
             if waiting.pending[row, q] >= 0 and (
                 due < t or (due == t and waiting.due_after[row, q] <= after)
             ):
-                priority = real(-INFINITY)
+                priority = real(-outcomes.INFINITY)
                 program = interruptions.priorities[waiting.pending[row, q]]
                 if program >= 0:
                     priority = evaluate(program, w, moment, point, net, work)
                 if best < 0 or priority > highest:
                     best, highest, alike = q, priority, 1
-                elif priority == highest and priority == -INFINITY:
+                elif priority == highest and priority == -outcomes.INFINITY:
                     if waiting.pending[row, q] < waiting.pending[row, best]:
                         best = q
                 elif priority == highest:
@@ -350,7 +344,7 @@ def happen(w, t, after, point, plan, net, interruptions, work, waiting):
         happened = _execute(best, w, moment, point, plan, net, interruptions, work, waiting)
         if happened < 0:
             return happened
-    return FAILED_TO_END
+    return outcomes.FAILED_TO_END
 
 
 @noinline_cpu
@@ -358,7 +352,7 @@ def next_break(w, t, after, point, net, interruptions, work, waiting):
     """The next break or pending event: its time, and 1 if just after that time."""
     row = row_of(w)
     moment = moment_of(t, after)
-    soonest, side = real(INFINITY), 0
+    soonest, side = real(outcomes.INFINITY), 0
     for b in range(interruptions.breaks.size):
         time = evaluate(interruptions.breaks[b], w, moment, point, net, work)
         if time == t and after == 0:
