@@ -9,11 +9,13 @@ The loop is written once for a thread and for a block of threads (see `thread_gr
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_refcount, no_unroll, real
 from ergode.core.group import group_of_block, next_member, share, total_of
-from ergode.core.status import Status
+from ergode.kinetics import endings
 from ergode.kinetics.block.schedule import FLOW_WIDTH
 from ergode.kinetics.condition_history import history_of, horizon, settled
 from ergode.kinetics.explicit.asymptotic import asymptotic_step
@@ -40,19 +42,13 @@ SHORTEST = 1e-16
 
 # --- device functions -----------------------------------------------------------------------------
 
-INFINITY = float("inf")
-DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
-    int(Status.STEP_TOO_SMALL),
-)  # fmt: skip
-
 
 @no_refcount
 def explicit_zone(system, control, workspace, history, grid, max_steps, out):
     """Integrate one zone; `out` [time, species] is filled, its first row being the start.
 
-    `history` has the conditions of this zone. Returns the status, steps taken, steps repeated, and
-    the change of the conserved sum.
+    `history` has the conditions of this zone. Returns what `endings.write` takes; the defect is the
+    change of the conserved sum.
     """
     group = workspace.group
     y, weight = workspace.y, system.weight
@@ -68,13 +64,13 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
     if TIMED:
         below, since = settled(history.times, below, since)
     set_explicit_conditions(system, workspace, history, below, since, y)
-    status, steps, repeated, place = DONE, 0, 0, 1
-    while status == DONE and place < grid.size:
+    status, steps, repeated, place = endings.DONE, 0, 0, 1
+    while status == endings.DONE and place < grid.size:
         if steps + repeated >= max_steps:
-            status = TOO_MANY_STEPS
+            status = endings.TOO_MANY_STEPS
             continue
         if not dt > SHORTEST * t:
-            status = STEP_TOO_SMALL
+            status = endings.STEP_TOO_SMALL
             continue
         target = grid[place] - begin
         ahead, ends, pace = target - t, False, dt
@@ -89,8 +85,8 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
             taken, dt, total = asymptotic_step(
                 system, control, workspace, t, ahead, dt, before, scale
             )
-        if not total < INFINITY:
-            status = NOT_FINITE
+        if not total < math.inf:
+            status = endings.NOT_FINITE
             continue
         if taken == 0.0:
             repeated += 1
@@ -112,7 +108,7 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
                 place += 1
         else:
             t += taken
-    return status, steps, repeated, abs(before - at_first)
+    return status, steps, repeated, abs(before - at_first), math.nan
 
 
 def begin_zone(system, workspace, out):
@@ -166,14 +162,11 @@ def explicit_cpu(start, stop, system, control, history, grid, max_steps, outcome
     """Zones `start` to `stop`, one after another."""
     workspace = workspace_of(system)
     for zone in range(start, stop):
-        status, taken, repeated, defect = explicit_zone(
+        found = explicit_zone(
             system, control, workspace, history_of(history, zone), grid, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
-        outcome.status[zone] = status
-        outcome.taken[zone] = taken
-        outcome.repeated[zone] = repeated
-        outcome.defect[zone] = defect
+        endings.write(outcome, zone, found)
 
 
 # --- CUDA -----------------------------------------------------------------------------------------
@@ -225,13 +218,10 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
     )  # fmt: skip
     zone = next_member(group, counter)
     while zone < outcome.amounts.shape[0]:
-        status, taken, repeated, defect = explicit_zone(
+        found = explicit_zone(
             system, control, workspace, history_of(history, zone), grid, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
         if group.rank == 0:
-            outcome.status[zone] = status
-            outcome.taken[zone] = taken
-            outcome.repeated[zone] = repeated
-            outcome.defect[zone] = defect
+            endings.write(outcome, zone, found)
         zone = next_member(group, counter)

@@ -35,9 +35,10 @@ from ergode.core.compiler.language import (
     option,
 )
 from ergode.core.group import ONE, barrier, share, total_of
-from ergode.core.status import Status
+from ergode.kinetics import endings
 from ergode.kinetics.block.elimination import block_factorize, block_solve
 from ergode.kinetics.condition_history import history_at, history_of, wall_at
+from ergode.kinetics.implicit import step_control
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.energy import (
     Heat,
@@ -61,17 +62,6 @@ from ergode.kinetics.implicit.motion import (
     put_motion,
     put_motion_rows,
     put_volume_column,
-)
-from ergode.kinetics.implicit.step_control import (
-    end_temperature,
-    fastest_heating,
-    fill_output,
-    finish_step,
-    first_step,
-    rejected_factor,
-    step_ahead,
-    step_factor,
-    time_after,
 )
 from ergode.kinetics.implicit.system import (
     add_inflow,
@@ -132,11 +122,6 @@ from ergode.kinetics.tables import (
 
 # --- device functions -----------------------------------------------------------------------------
 
-DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
-    int(Status.STEP_TOO_SMALL),
-)  # fmt: skip
-NOT_A_NUMBER, INFINITY = math.nan, math.inf
 # Steps below this fraction of the time since a knot are lost in rounding; the smallest step.
 SHORTEST, VANISHED = 1e-15, 1e-280
 # A loss of conserved sums in a step, relative and over rtol, from which on stages keep them.
@@ -408,7 +393,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     whole = grid[grid.size - 1] - begin
     turns = turns_of(system.rates)
     place, taken, repeated, defect = 1, 0, 0, 0.0
-    peak, steepest = NOT_A_NUMBER, 0.0
+    peak, steepest = math.nan, 0.0
     before, speed, ago, pushed = 0.0, 0.0, 0.0, 0.0
     after_reject, ends, sound, finite, keeps = False, False, True, True, True
     hot, dense, heat = 0.0, 0.0, Heat(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -416,7 +401,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     isobar = isobar_of(system.thermo, history.density[0], y, group)
     while place < grid.size:
         if taken + repeated >= max_steps:
-            return TOO_MANY_STEPS, taken, repeated, defect, peak
+            return endings.TOO_MANY_STEPS, taken, repeated, defect, peak
         blur = 0.0
         for turn in no_unroll(range(turns.last + method.m.size)):
             stage = turn - turns.last
@@ -472,19 +457,19 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     base = begin
                     if TIMED:
                         base = history.times[below]
-                    steepest, peak = fastest_heating(
+                    steepest, peak = step_control.fastest_heating(
                         warmed, speed, rise, ago, base, since, steepest, peak
                     )
                 if taken + repeated == 0:
-                    h = first_step(
+                    h = step_control.first_step(
                         absolute, rtol, y, change, heat.rise, species_count, whole,
                         group,
                     )  # fmt: skip
-                if not (h > max(SHORTEST * since, VANISHED)) or not (h < INFINITY):
-                    lost = not (finite and h < INFINITY)
-                    status = NOT_FINITE if lost else STEP_TOO_SMALL
+                if not (h > max(SHORTEST * since, VANISHED)) or not (h < math.inf):
+                    lost = not (finite and h < math.inf)
+                    status = endings.NOT_FINITE if lost else endings.STEP_TOO_SMALL
                     return status, taken, repeated, defect, peak
-                h, last, ends = step_ahead(
+                h, last, ends = step_control.step_ahead(
                     history, StepTime(below, since, last, h), whole, rtol, grid[place]
                 )
                 put_own_powers(system, y, group)
@@ -514,14 +499,14 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     system, method, workspace, vectors, stage, turns, h, dilution, heat, keeps
                 )
                 blur = max(blur, lost)
-        part = finish_step(
+        part = step_control.finish_step(
             method, absolute, rtol, system.thermo, workspace, vectors, species_count, heat
         )
-        error = (total_of(group, part if sound else INFINITY, 0) / count) ** 0.5
-        finite = error < INFINITY
+        error = (total_of(group, part if sound else math.inf, 0) / count) ** 0.5
+        finite = error < math.inf
         if not finite or error > 1.0 or blur > LOST:
             repeated += 1
-            h *= 0.1 if blur > LOST else rejected_factor(method, error, finite)
+            h *= 0.1 if blur > LOST else step_control.rejected_factor(method, error, finite)
             after_reject = True
             continue
         taken += 1
@@ -541,11 +526,11 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
         if SELF_HEATING:
             own, level = given_at(history, isobar, below, last, since + h)
             own = own_density(history, own, new, species_count)
-            end_temperature(system, method, workspace, vectors, heat, level, own)
+            step_control.end_temperature(system, method, workspace, vectors, heat, level, own)
         stop, base = grid[grid.size - 1], begin
         if TIMED:
             stop, base = history.times[last + 1], history.times[below]
-        place = fill_output(
+        place = step_control.fill_output(
             system, method, workspace, vectors, heat, isobar, history, (below, last), grid, place,
             base, since, h, stop, ends, out,
         )  # fmt: skip
@@ -556,11 +541,11 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             barrier(group)
         for i in no_unroll(share(group, 0, count)):
             y[i] = new[i]
-        below, since = time_after(history, below, since, last, h, ends)
-        factor = step_factor(method, error)
+        below, since = step_control.time_after(history, below, since, last, h, ends)
+        factor = step_control.step_factor(method, error)
         h *= min(factor, 1.0) if after_reject else factor
         after_reject = False
-    return DONE, taken, repeated, defect, peak
+    return endings.DONE, taken, repeated, defect, peak
 
 
 # --- CPU ------------------------------------------------------------------------------------------
@@ -612,14 +597,10 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
     system, method = by_reference(system), by_reference(method)
     workspace, vectors = by_reference(made), by_reference(also)
     for zone in range(start, stop):
-        status, taken, repeated, defect, peak = integrate_zone(
+        found = integrate_zone(
             system, method, workspace, vectors, history_of(history, zone), grid, rtol, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
-        outcome.status[zone] = status
-        outcome.taken[zone] = taken
-        outcome.repeated[zone] = repeated
-        outcome.defect[zone] = defect
-        outcome.fastest_heating[zone] = peak
+        endings.write(outcome, zone, found)
     hold(made)
     hold(also)
