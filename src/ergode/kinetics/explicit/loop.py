@@ -18,15 +18,8 @@ from ergode.core.group import group_of_block, next_member, share, total_of
 from ergode.kinetics import endings
 from ergode.kinetics.block.schedule import FLOW_WIDTH
 from ergode.kinetics.condition_history import history_of, horizon, settled
+from ergode.kinetics.explicit import flows
 from ergode.kinetics.explicit.asymptotic import asymptotic_step
-from ergode.kinetics.explicit.flows import (
-    HELD_ROUNDS,
-    ExplicitSystem,
-    ExplicitWorkspace,
-    flows_at,
-    set_explicit_conditions,
-    workspace_of,
-)
 from ergode.kinetics.explicit.partial_equilibrium import judge, restore, withdraw
 from ergode.kinetics.explicit.quasi_steady_state import quasi_steady_state_step
 from ergode.kinetics.kernel_options import DYNAMIC, PARTIAL, QUASI_STEADY, THIRD_BODIES, TIMED
@@ -63,7 +56,7 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
     below, since = 0, t
     if TIMED:
         below, since = settled(history.times, below, since)
-    set_explicit_conditions(system, workspace, history, below, since, y)
+    flows.set_explicit_conditions(system, workspace, history, below, since, y)
     status, steps, repeated, place = endings.DONE, 0, 0, 1
     while status == endings.DONE and place < grid.size:
         if steps + repeated >= max_steps:
@@ -147,8 +140,8 @@ def begin_step(system, workspace, history, below, since, dt, pace):
         at = since
         if TIMED and not QUASI_STEADY:
             at += 0.5 * dt
-        set_explicit_conditions(system, workspace, history, below, at, y)
-    flows_at(system, workspace, y, workspace.flow)
+        flows.set_explicit_conditions(system, workspace, history, below, at, y)
+    flows.flows_at(system, workspace, y, workspace.flow)
     if PARTIAL:
         # A group freezes out if it relaxes more slowly than the steps that conditions allow.
         judge(system.groups, workspace, y, pace)
@@ -160,7 +153,7 @@ def begin_step(system, workspace, history, below, since, dt, pace):
 
 def explicit_cpu(start, stop, system, control, history, grid, max_steps, outcome):
     """Zones `start` to `stop`, one after another."""
-    workspace = workspace_of(system)
+    workspace = flows.workspace_of(system)
     for zone in range(start, stop):
         found = explicit_zone(
             system, control, workspace, history_of(history, zone), grid, max_steps,
@@ -171,17 +164,17 @@ def explicit_cpu(start, stop, system, control, history, grid, max_steps, outcome
 
 # --- CUDA -----------------------------------------------------------------------------------------
 
-HELD = HELD_ROUNDS * FLOW_WIDTH
+HELD = flows.HELD_ROUNDS * FLOW_WIDTH
 
 
-def shared_count(system: ExplicitSystem) -> int:
+def shared_count(system: flows.ExplicitSystem) -> int:
     """Numbers that a zone keeps in shared memory."""
     species, groups = system.weight.size, system.groups.left.shape[1]
     partial = system.flows.sums.place_count
     return 37 + 7 * species + system.complexes.first.size + partial + 6 * groups
 
 
-def scratch_count(system: ExplicitSystem) -> int:
+def scratch_count(system: flows.ExplicitSystem) -> int:
     """Numbers that a block keeps in device memory."""
     rates = system.rates
     numbers = rates.slot_count + rates.slope_count + len(rates.efficiency)
@@ -206,7 +199,7 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
     k = h + (system.rates.efficiency.shape[0] if THIRD_BODIES else 0)
     i = k + species
     group = group_of_block(shared[0:32])
-    workspace = ExplicitWorkspace(
+    workspace = flows.ExplicitWorkspace(
         shared[36:a], shared[a:b], shared[b:c], shared[c:d], shared[d:e], shared[e:f],
         shared[f:g], group, mine[0:slot_count], mine[slot_count:h], mine[h:k], mine[k:i],
         mine[i : i + system.flows.value_count], cuda.local.array(HELD, real),

@@ -38,7 +38,7 @@ from ergode.core.group import ONE, barrier, share, total_of
 from ergode.kinetics import endings
 from ergode.kinetics.block.elimination import block_factorize, block_solve
 from ergode.kinetics.condition_history import history_at, history_of, wall_at
-from ergode.kinetics.implicit import step_control
+from ergode.kinetics.implicit import low_rank, motion, step_control
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.energy import (
     Heat,
@@ -50,18 +50,6 @@ from ergode.kinetics.implicit.energy import (
     put_energy_row,
     put_gain,
     temperature_at,
-)
-from ergode.kinetics.implicit.low_rank import (
-    add_dilution,
-    add_electrons,
-    column_at,
-    dilution_of,
-)
-from ergode.kinetics.implicit.motion import (
-    own_density,
-    put_motion,
-    put_motion_rows,
-    put_volume_column,
 )
 from ergode.kinetics.implicit.system import (
     add_inflow,
@@ -99,15 +87,8 @@ from ergode.kinetics.kernel_options import (
     THIRD_BODIES,
     TIMED,
 )
+from ergode.kinetics.network import projection
 from ergode.kinetics.network.mechanism import entry_values
-from ergode.kinetics.network.projection import (
-    STAGES,
-    conserved,
-    keep_sums,
-    project,
-    renew_fed_sums,
-    renew_sums,
-)
 from ergode.kinetics.physics.formulas import memory_count, put_inputs
 from ergode.kinetics.physics.screening import charges
 from ergode.kinetics.physics.third_bodies import slope_count
@@ -191,7 +172,7 @@ def begin_zone(system, workspace, vectors, history, out):
         # The variable that empty slots of complexes refer to.
         y[count] = 1.0
     barrier(group)
-    conserved(invariants, y, vectors.gram, group)
+    projection.conserved(invariants, y, vectors.gram, group)
     if not DYNAMIC:
         sunlight = history.sunlight[0] if SUNLIT else 1.0
         if FORMULAS:
@@ -244,7 +225,7 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
     at, until = time_of(method, turn, turns, step)
     times, below = history.times, step.below
     own, isobar = given_at(history, isobar, below, until, at)
-    own = own_density(history, own, new, species_count)
+    own = motion.own_density(history, own, new, species_count)
     # The energy of nuclei depends on the density: at another time, an equal energy is another
     # temperature.
     squeezed = COMPRESSED and not MOLECULES and turn == turns.later
@@ -320,7 +301,7 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h, heat, diago
         if HEATING != FIXED and turn == warmer:
             put_temperature_column(system, vectors, trial, group)
         if MOVING and turn == denser:
-            put_volume_column(system, vectors, trial, heat, diagonal, group)
+            motion.put_volume_column(system, vectors, trial, heat, diagonal, group)
         if HEATING == PRESSURE and MOLECULES and turn == denser:
             subtract_dilution(system, vectors, group, y, trial)
 
@@ -352,22 +333,22 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, h
             if DYNAMIC and turns.last == turns.later:
                 total += method.gammas[stage] * h * vectors.in_time[i]
             if column < 0:
-                total = vectors.columns[column_at(column) * count + i]
+                total = vectors.columns[low_rank.column_at(column) * count + i]
             trial[i] = total
         solve_trial(system, workspace, vectors)
         if HEATING == PRESSURE and not MOLECULES and column > -3:
-            add_dilution(system, workspace, vectors, dilution)
+            low_rank.add_dilution(system, workspace, vectors, dilution)
         if column < 0:
             for i in no_unroll(share(group, 0, count)):
-                vectors.columns[column_at(column) * count + i] = trial[i]
+                vectors.columns[low_rank.column_at(column) * count + i] = trial[i]
         elif PLASMA:
-            add_electrons(system, workspace, vectors, electrons, squares)
+            low_rank.add_electrons(system, workspace, vectors, electrons, squares)
     if SELF_HEATING:
         put_gain(workspace, trial, heat)
     lost = 0.0
     # The temperature of the next stage follows from these amounts.
     if SELF_HEATING and FLOW != STIRRED and keeps:
-        lost = keep_sums(system.invariants, vectors.y, trial, vectors.gram, group)
+        lost = projection.keep_sums(system.invariants, vectors.y, trial, vectors.gram, group)
     for i in no_unroll(share(group, 0, count)):
         U[stage * count + i] = trial[i]
     return lost
@@ -422,7 +403,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 add_inflow(history.inflow, renewal, new, trial, species_count, group)
             squeeze, level = 0.0, isobar
             if MOVING:
-                squeeze = put_motion(
+                squeeze = motion.put_motion(
                     system, history, hot, dense, new, reactions_alone, trial, group
                 )
             elif COMPRESSED:
@@ -482,9 +463,9 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                         1.0 / (h * method.gamma),
                     )  # fmt: skip
                 if MOVING:
-                    put_motion_rows(system, workspace, vectors, history, dense, heat, group)
+                    motion.put_motion_rows(system, workspace, vectors, history, dense, heat, group)
                 if HEATING != FIXED:
-                    dilution = dilution_of(system, workspace, y, hot, dense)
+                    dilution = low_rank.dilution_of(system, workspace, y, hot, dense)
                 if FLOW == STIRRED:
                     add_outflow(system, vectors, renewal, group)
             elif stage <= 0:
@@ -511,7 +492,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             continue
         taken += 1
         if FED:
-            renew_fed_sums(
+            projection.renew_fed_sums(
                 system, method, history, StepTime(below, since, last, h), _LATER * h, vectors.gram,
                 workspace.group,
             )  # fmt: skip
@@ -519,13 +500,15 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             elapsed = since + h
             if TIMED:
                 elapsed += history.times[below] - history.times[0]
-            renew_sums(system.invariants, history.inflow, elapsed, h, vectors.gram, group)
-        worst = project(system.invariants, new, vectors.gram, group)
+            projection.renew_sums(
+                system.invariants, history.inflow, elapsed, h, vectors.gram, group
+            )
+        worst = projection.project(system.invariants, new, vectors.gram, group)
         defect = max(defect, worst)
         keeps = max(blur, worst) > BLURRED * rtol
         if SELF_HEATING:
             own, level = given_at(history, isobar, below, last, since + h)
-            own = own_density(history, own, new, species_count)
+            own = motion.own_density(history, own, new, species_count)
             step_control.end_temperature(system, method, workspace, vectors, heat, level, own)
         stop, base = grid[grid.size - 1], begin
         if TIMED:
@@ -583,7 +566,8 @@ def room_of(system, method):
         np.empty(system.plan.column.size + 1),
         np.empty(count),
         np.empty(
-            (system.invariants.shape[0] + 3) * system.invariants.shape[0] + (STAGES if FED else 0)
+            (system.invariants.shape[0] + 3) * system.invariants.shape[0]
+            + (projection.STAGES if FED else 0)
         ),
         nothing,
         nothing,

@@ -46,15 +46,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import fma, noinline_cpu, real
-from ergode.core.math.random import (
-    FIRING,
-    LEAP,
-    draw_words,
-    exponential,
-    normal,
-    poisson,
-    uniform,
-)
+from ergode.core.math import random
 from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.algorithms.leap_report import between
 from ergode.stochastic.kernel import outcomes
@@ -291,9 +283,9 @@ def _number(j, mean, draw, replicate, gaussian, plan):
     entity = np.uint64(j) | (np.uint64(draw >> 24) << np.uint64(32))
     index = np.uint32(draw & 0xFFFFFF)
     if gaussian:
-        w0, w1, w2, w3 = draw_words(plan.seed, replicate, entity, LEAP, index)
-        return fma(math.sqrt(mean), normal(w0, w1), mean)
-    return real(poisson(plan.seed, replicate, entity, LEAP, index, mean))
+        w0, w1, w2, w3 = random.draw_words(plan.seed, replicate, entity, random.LEAP, index)
+        return fma(math.sqrt(mean), random.normal(w0, w1), mean)
+    return real(random.poisson(plan.seed, replicate, entity, random.LEAP, index, mean))
 
 
 @noinline_cpu
@@ -428,10 +420,10 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         state.start[w, variable] = work.x[w, variable]
         state.finish[w, variable] = work.x[w, variable]
     state.fired[w, 0] = 0.0
-    w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
+    w0, w1, w2, w3 = random.draw_words(plan.seed, replicate, draw >> 32, random.FIRING, draw)
     draw += 1
-    wait = exponential(w0, w1)
-    u = uniform(w2, w3)
+    wait = random.exponential(w0, w1)
+    u = random.uniform(w2, w3)
     relaxation = real(0.0)
     if given > 0.0:
         step = given

@@ -20,17 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import fma, noinline_cpu, option, real
+from ergode.core.math import random
 from ergode.core.math.elementary import NOT_A_NUMBER
-from ergode.core.math.random import (
-    DELAY,
-    EVENT_DRAW,
-    EVENT_ORDER,
-    EVENT_ROUNDING,
-    binomial,
-    draw_words,
-    poisson,
-    uniform,
-)
 from ergode.models.holding_times.kernels import draw, flags
 from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
@@ -121,7 +112,7 @@ def delay_of(j, w, t, point, net, interruptions, work, waiting):
             interruptions.random_delays[j, 2], interruptions.delay_times, interruptions.delay_cdf,
             interruptions.delay_starts[j], interruptions.delay_starts[j + 1],
             waiting.keys[row, 0], waiting.keys[row, 1],
-            np.uint64(j) | (np.uint64(number >> np.uint64(24)) << np.uint64(32)), DELAY,
+            np.uint64(j) | (np.uint64(number >> np.uint64(24)) << np.uint64(32)), random.DELAY,
             np.uint32(number & np.uint64(0xFFFFFF)),
         )  # fmt: skip
     delay = evaluate(interruptions.delays[j], w, t, point, net, work)
@@ -159,12 +150,12 @@ def _drawn(d, number, w, t, point, net, interruptions, work, waiting):
     if kind == 0:
         near = math.floor(first + real(0.5)) * real(1.0)
         if near >= 0.0 and abs(first - near) <= real(ALIKE) * max(near, real(1.0)):
-            count = binomial(seed, replicate, entity, EVENT_DRAW, index, near, second)
+            count = random.binomial(seed, replicate, entity, random.EVENT_DRAW, index, near, second)
     elif kind == 1:
-        count = poisson(seed, replicate, entity, EVENT_DRAW, index, first)
+        count = random.poisson(seed, replicate, entity, random.EVENT_DRAW, index, first)
     elif second >= first:
-        w0, w1, w2, w3 = draw_words(seed, replicate, entity, EVENT_DRAW, index)
-        return fma(uniform(w0, w1), second - first, first)
+        w0, w1, w2, w3 = random.draw_words(seed, replicate, entity, random.EVENT_DRAW, index)
+        return fma(random.uniform(w0, w1), second - first, first)
     return real(count) if count >= 0 else real(NOT_A_NUMBER)
 
 
@@ -181,10 +172,10 @@ def _uniform(entry, purpose, w, waiting):
     number = _next_number(row, waiting)
     entity = np.uint64(entry) | (np.uint64(number >> np.uint64(24)) << np.uint64(32))
     index = np.uint32(number & np.uint64(0xFFFFFF))
-    w0, w1, w2, w3 = draw_words(
+    w0, w1, w2, w3 = random.draw_words(
         waiting.keys[row, 0], waiting.keys[row, 1], entity, purpose, index
     )  # fmt: skip
-    return uniform(w0, w1)
+    return random.uniform(w0, w1)
 
 
 @noinline_cpu
@@ -195,7 +186,7 @@ def _rounded(value, mode, entry, w, waiting):
         return near
     if mode == 3:
         return low
-    return low + 1.0 if _uniform(entry, EVENT_ROUNDING, w, waiting) < value - low else low
+    return low + 1.0 if _uniform(entry, random.EVENT_ROUNDING, w, waiting) < value - low else low
 
 
 @noinline_cpu
@@ -337,7 +328,7 @@ def happen(w, t, after, point, plan, net, interruptions, work, waiting):
                         best = q
                 elif priority == highest:
                     alike += 1
-                    if _uniform(0, EVENT_ORDER, w, waiting) * alike < 1.0:
+                    if _uniform(0, random.EVENT_ORDER, w, waiting) * alike < 1.0:
                         best = q
         if best < 0:
             return happened

@@ -61,6 +61,7 @@ from ergode.trajectories.adaptive.step import (
     retried,
     settle,
 )
+from ergode.trajectories.delays import shared_mesh
 from ergode.trajectories.delays.history_ring import JUMPS
 from ergode.trajectories.delays.segments import (
     CELLS,
@@ -80,13 +81,6 @@ from ergode.trajectories.delays.segments import (
     note_break,
     outside,
     pass_goal,
-)
-from ergode.trajectories.delays.shared_mesh import (
-    end_of_cell,
-    read,
-    smooth_before,
-    stencil,
-    turns,
 )
 from ergode.trajectories.steppers.equations import (
     INFINITY,
@@ -297,13 +291,19 @@ def _at_goal(at, p, n, now, lag, fresh, stored, run):
                     keep_point(period + 1 + d, width, y, f, stored.ring, me)
         per = 1.0 / width
         history = tuple(
-            (t, per, read(d, stencil(d, n, now, period, lag, run.breaks), stored.ring, me))
+            (
+                t,
+                per,
+                shared_mesh.read(
+                    d, shared_mesh.stencil(d, n, now, period, lag, run.breaks), stored.ring, me
+                ),
+            )
             for d in range(len(PLACES))
         )
-        if turns(n, lag):
+        if shared_mesh.turns(n, lag):
             f = slope(t, y, delayed(t, y, history, p), p)
         keep_point(now, width, y, f, stored.ring, me)
-        goal = end_of_cell(n, run.origin, width, last)
+        goal = shared_mesh.end_of_cell(n, run.origin, width, last)
     elif CELLS:
         if fresh:
             f, goal = begin_free(t, y, p, run.given, run.jumps, me, stored)
@@ -392,7 +392,7 @@ def _missed(at, before, n, now, stored, run):
     """Largest interpolation error at the end of a cell; `before`: largest of earlier cells."""
     if SHARED:
         # The last cell may end before its width, and nothing reads it.
-        if smooth_before(n, run.breaks) and at.t < run.last:
+        if shared_mesh.smooth_before(n, run.breaks) and at.t < run.last:
             before = max(
                 before,
                 cell_error(n, now, stored.period, at.y, run.rtol, run.atol, stored.ring, stored.me),

@@ -16,18 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ergode.trajectories.continuation import equilibria
 from ergode.trajectories.continuation.equations import Equations
-from ergode.trajectories.continuation.equilibria import (
-    Scales,
-    fold_coefficient,
-    hopf_vectors,
-    is_hopf,
-    linear_at,
-    lyapunov_coefficient,
-    nearest_pair,
-    null_vectors,
-    unstable_count,
-)
 from ergode.trajectories.continuation.follow import Curve, Point, Test
 from ergode.trajectories.continuation.roots import Linear
 
@@ -42,7 +32,7 @@ class _Bifurcations(Curve):
 
     def __init__(
         self, equations: Equations, parameters: np.ndarray, free: Sequence[int],
-        bounds: np.ndarray, scales: Scales,
+        bounds: np.ndarray, scales: equilibria.Scales,
     ) -> None:  # fmt: skip
         self.equations, self.parameters, self.free = equations, parameters, list(free)
         self.bounds, self.scales = bounds, scales
@@ -58,7 +48,7 @@ class _Bifurcations(Curve):
 
     def linear(self, u: np.ndarray) -> Linear:
         """The equations linearised at a point."""
-        return linear_at(self.equations, *self.split(u))
+        return equilibria.linear_at(self.equations, *self.split(u))
 
     def residual(self, u: np.ndarray) -> np.ndarray:
         """Residuals [equation, point] of several points [unknown, point]."""
@@ -99,7 +89,7 @@ class Folds(_Bifurcations):
     def start(self, x: np.ndarray) -> np.ndarray:
         """Unknowns at a fold, and the reference of the null vector."""
         u = np.concatenate([x, x, self.parameters[self.free]])
-        v = null_vectors(self.linear(u).total)[0]
+        v = equilibria.null_vectors(self.linear(u).total)[0]
         u[x.size : -2] = v
         return self._renewed(u)
 
@@ -128,17 +118,17 @@ class Folds(_Bifurcations):
 
     def describe(self, point: Point, base: Point | None) -> None:
         w, p = self.split(point.u)
-        linear = linear_at(self.equations, w, p)
+        linear = equilibria.linear_at(self.equations, w, p)
         n = self.equations.size
         right = point.u[n:-2] / np.linalg.norm(point.u[n:-2] / self.scales.values)
-        left = null_vectors(linear.total)[1]
+        left = equilibria.null_vectors(linear.total)[1]
         if base is not None and base.facts and left @ base.facts["left"] < 0:
             left = -left
         roots, point.facts["counted"] = linear.spectrum()
         others = np.delete(roots, np.abs(roots).argmin())
         point.facts.update(
-            spectrum=roots, unstable=unstable_count(others), others=others, left=left,
-            cusp=fold_coefficient(self.equations, w, p, right, left),
+            spectrum=roots, unstable=equilibria.unstable_count(others), others=others, left=left,
+            cusp=equilibria.fold_coefficient(self.equations, w, p, right, left),
             takens=float((left @ linear.slope(0.0) @ right).real),
         )  # fmt: skip
 
@@ -149,8 +139,8 @@ class Folds(_Bifurcations):
             Test("bogdanov-takens", lambda p: p.facts["takens"] > 0, lambda p: p.facts["takens"]),
             Test(
                 "zero-hopf", lambda p: abs(p.facts["unstable"] - before) >= 2,
-                lambda p: nearest_pair(p.facts["others"]).real,
-                lambda p: is_hopf(p.facts["others"]),
+                lambda p: equilibria.nearest_pair(p.facts["others"]).real,
+                lambda p: equilibria.is_hopf(p.facts["others"]),
             ),
         ]  # fmt: skip
 
@@ -164,10 +154,10 @@ class Hopfs(_Bifurcations):
         u = np.concatenate([x, x, x, [frequency**2], self.parameters[self.free]])
         linear = self.linear(u)
         if frequency > 0:
-            q = hopf_vectors(linear, frequency)[0]
+            q = equilibria.hopf_vectors(linear, frequency)[0]
             v, w = q.real, q.imag / frequency
         else:  # the generalised eigenvector
-            v = null_vectors(linear.total)[0]
+            v = equilibria.null_vectors(linear.total)[0]
             w = np.linalg.lstsq(linear.total, (linear.slope(0.0) @ v).real, rcond=1e-8)[0]
         u[n : 2 * n], u[2 * n : 3 * n] = v, w
         scale = self.scales.values
@@ -215,7 +205,7 @@ class Hopfs(_Bifurcations):
 
     def describe(self, point: Point, base: Point | None) -> None:
         w, p = self.split(point.u)
-        linear = linear_at(self.equations, w, p)
+        linear = equilibria.linear_at(self.equations, w, p)
         square = float(point.u[-3])
         roots, point.facts["counted"] = linear.spectrum()
         root = np.sqrt(complex(-square))
@@ -223,10 +213,11 @@ class Hopfs(_Bifurcations):
         others = np.delete(others, np.abs(others + root).argmin())
         coefficient = float("nan")
         if square > 1e-12 * self._square:
-            coefficient = lyapunov_coefficient(self.equations, w, p, square**0.5)
+            coefficient = equilibria.lyapunov_coefficient(self.equations, w, p, square**0.5)
         point.facts.update(
-            spectrum=roots, unstable=unstable_count(others), others=others, square=square,
-            coefficient=coefficient, rest=float(np.linalg.det(linear.total)) / square,
+            spectrum=roots, unstable=equilibria.unstable_count(others), others=others,
+            square=square, coefficient=coefficient,
+            rest=float(np.linalg.det(linear.total)) / square,
         )  # fmt: skip
 
     def tests(self, base: Point) -> Sequence[Test]:
@@ -250,7 +241,7 @@ class Hopfs(_Bifurcations):
             ),
             Test(
                 "double-hopf", lambda p: abs(p.facts["unstable"] - before) >= 2,
-                lambda p: nearest_pair(p.facts["others"]).real,
-                lambda p: is_hopf(p.facts["others"]),
+                lambda p: equilibria.nearest_pair(p.facts["others"]).real,
+                lambda p: equilibria.is_hopf(p.facts["others"]),
             ),
         ]  # fmt: skip
