@@ -63,13 +63,13 @@ from ergode.trajectories.adaptive.step import (
 )
 from ergode.trajectories.delays import shared_mesh
 from ergode.trajectories.delays.history_ring import JUMPS
+from ergode.trajectories.delays.own_mesh import begin_free, note_break, pass_goal
 from ergode.trajectories.delays.segments import (
     CELLS,
     CUT,
     NUMBER,
     SHARED,
     StoredHistory,
-    begin_free,
     cell_error,
     fill_history,
     free_cell_error,
@@ -78,10 +78,8 @@ from ergode.trajectories.delays.segments import (
     is_lost,
     keep_point,
     near_to,
-    note_break,
-    outside,
-    pass_goal,
 )
+from ergode.trajectories.delays.state_delays import outside
 from ergode.trajectories.steppers.equations import (
     INFINITY,
     LOOKS_UP,

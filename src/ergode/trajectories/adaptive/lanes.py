@@ -34,6 +34,7 @@ from ergode.trajectories.adaptive.step import (
 )
 from ergode.trajectories.delays import shared_mesh
 from ergode.trajectories.delays.history_ring import DELAYED, JUMPS, slot_count
+from ergode.trajectories.delays.own_mesh import begin_free, note_break, pass_goal
 from ergode.trajectories.delays.segments import (
     CELLS,
     CUT,
@@ -41,7 +42,6 @@ from ergode.trajectories.delays.segments import (
     SHARED,
     WHOLES,
     StoredHistory,
-    begin_free,
     cell_error,
     fill_history,
     free_cell_error,
@@ -50,11 +50,9 @@ from ergode.trajectories.delays.segments import (
     is_lost,
     keep_point,
     near_to,
-    note_break,
-    outside,
-    pass_goal,
     polynomials_in,
 )
+from ergode.trajectories.delays.state_delays import outside
 from ergode.trajectories.steppers import equations
 from ergode.trajectories.steppers.equations import (
     COEFFICIENTS,
