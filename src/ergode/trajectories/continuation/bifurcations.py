@@ -44,7 +44,7 @@ class _Bifurcations(Curve):
         ))  # fmt: skip
         p[self.free] = u[-2:]
         x = u[: self.equations.size]
-        return np.concatenate([x, x[self.equations.delayed]]), p
+        return self.equations.at_rest(x), p
 
     def linear(self, u: np.ndarray) -> Linear:
         """The equations linearised at a point."""
@@ -67,6 +67,14 @@ class _Bifurcations(Curve):
         sizes = self.sizes(u)
         return np.concatenate([u[:n] / sizes[:n], u[-2:] / sizes[-2:]])
 
+    def _renewed(self, u: np.ndarray) -> np.ndarray:
+        """The unknowns with a vector of length 1, which is the reference of the next ones."""
+        raise NotImplementedError
+
+    def adapt(self, point: Point) -> Point:
+        self.scales.grow(point.u[: self.equations.size])
+        return replace(point, u=self._renewed(point.u), facts={})
+
     def _applied(self, u: np.ndarray) -> tuple[np.ndarray, Any, Any]:
         """Slopes, and functions that multiply the Jacobians by vectors [variable, point]."""
         w, p = self.split(u)
@@ -81,6 +89,16 @@ class _Bifurcations(Curve):
             return np.asarray(np.einsum("adk,dk->ak", jacobian[:, n:], v))
 
         return self.equations.slopes(w, p), own, late
+
+
+def _second_pair(kind: str, base: Point) -> Test:
+    """A test for another pair of roots that crosses the imaginary axis."""
+    before = base.facts["unstable"]
+    return Test(
+        kind, lambda p: abs(p.facts["unstable"] - before) >= 2,
+        lambda p: equilibria.nearest_pair(p.facts["others"]).real,
+        lambda p: equilibria.is_hopf(p.facts["others"]),
+    )  # fmt: skip
 
 
 class Folds(_Bifurcations):
@@ -112,10 +130,6 @@ class Folds(_Bifurcations):
         own = self.scales.values * n**0.5
         return np.concatenate([own, own, self.bounds[:, 1] - self.bounds[:, 0]])
 
-    def adapt(self, point: Point) -> Point:
-        self.scales.grow(point.u[: self.equations.size])
-        return replace(point, u=self._renewed(point.u), facts={})
-
     def describe(self, point: Point, base: Point | None) -> None:
         w, p = self.split(point.u)
         linear = equilibria.linear_at(self.equations, w, p)
@@ -133,15 +147,10 @@ class Folds(_Bifurcations):
         )  # fmt: skip
 
     def tests(self, base: Point) -> Sequence[Test]:
-        before = base.facts["unstable"]
         return [
-            Test("cusp", lambda p: p.facts["cusp"] > 0, lambda p: p.facts["cusp"]),
-            Test("bogdanov-takens", lambda p: p.facts["takens"] > 0, lambda p: p.facts["takens"]),
-            Test(
-                "zero-hopf", lambda p: abs(p.facts["unstable"] - before) >= 2,
-                lambda p: equilibria.nearest_pair(p.facts["others"]).real,
-                lambda p: equilibria.is_hopf(p.facts["others"]),
-            ),
+            Test.by_sign("cusp", lambda p: p.facts["cusp"]),
+            Test.by_sign("bogdanov-takens", lambda p: p.facts["takens"]),
+            _second_pair("zero-hopf", base),
         ]  # fmt: skip
 
 
@@ -199,10 +208,6 @@ class Hopfs(_Bifurcations):
             self.bounds[:, 1] - self.bounds[:, 0],
         ])  # fmt: skip
 
-    def adapt(self, point: Point) -> Point:
-        self.scales.grow(point.u[: self.equations.size])
-        return replace(point, u=self._renewed(point.u), facts={})
-
     def describe(self, point: Point, base: Point | None) -> None:
         w, p = self.split(point.u)
         linear = equilibria.linear_at(self.equations, w, p)
@@ -223,25 +228,17 @@ class Hopfs(_Bifurcations):
     def tests(self, base: Point) -> Sequence[Test]:
         if base.label:  # the curve begins at a Bogdanov-Takens point
             return []
-        before = base.facts["unstable"]
         size = abs(base.facts["coefficient"])
         rest = abs(base.facts["rest"])
         return [
-            Test(
-                "bogdanov-takens", lambda p: p.facts["square"] > 0, lambda p: p.facts["square"],
-                ends=TAKENS,
-            ),
-            Test(
-                "bautin", lambda p: p.facts["coefficient"] > 0, lambda p: p.facts["coefficient"],
+            Test.by_sign("bogdanov-takens", lambda p: p.facts["square"], ends=TAKENS),
+            Test.by_sign(
+                "bautin", lambda p: p.facts["coefficient"],
                 lambda p: bool(abs(p.facts["coefficient"]) < 1e-3 * size),
             ),
-            Test(
-                "zero-hopf", lambda p: p.facts["rest"] > 0, lambda p: p.facts["rest"],
+            Test.by_sign(
+                "zero-hopf", lambda p: p.facts["rest"],
                 lambda p: bool(abs(p.facts["rest"]) < 1e-3 * rest),
             ),
-            Test(
-                "double-hopf", lambda p: abs(p.facts["unstable"] - before) >= 2,
-                lambda p: equilibria.nearest_pair(p.facts["others"]).real,
-                lambda p: equilibria.is_hopf(p.facts["others"]),
-            ),
+            _second_pair("double-hopf", base),
         ]  # fmt: skip
