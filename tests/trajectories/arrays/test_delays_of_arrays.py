@@ -34,6 +34,8 @@ def ring_of(n):
         component=ring, variables=("x", n), parameters=["rate", "coupling", "first", "second"],
         delays=[("x", "first"), ("x", "second")],
     )  # fmt: skip
+
+
 ALONE = {"rate": -1.0, "coupling": 0.0, "first": 1.0, "second": 0.7}
 MIXED = {"rate": -1.2, "coupling": 0.4, "first": 1.0, "second": 0.5}
 HOW = {
