@@ -178,6 +178,54 @@ def next_order(vectors, constants, error, order, waiting, ratio, h):
     return order, most
 
 
+def shorter(error, order, failures):
+    """Ratio of a step to one whose error is too large; `failures` of its tries are so by now."""
+    factor = max(0.1, growth(SAFE, error, order + 1)) if error < math.inf else 0.1
+    return min(factor, 0.9 if failures < 2 else 0.2)
+
+
+def keep_length(past, order, h, taken):
+    """Put the length of a step, the last of `taken`, before those of earlier ones."""
+    for back in range(order - 1):
+        past[order - back] = past[order - back - 1]
+    if order == 1 and taken > 1:
+        past[2] = past[1]
+    past[1] = h
+
+
+def change_order(vectors, constants, error, order, waiting, ratio, most, h):
+    """Make the history one for the next step, which is at most `most` times as long as this one.
+
+    Returns the order of that step, the number of steps before it may change, the ratio of the
+    correction that is kept, and the length of that step over `h`.
+    """
+    history, gain, past, group = vectors.history, vectors.gain, vectors.past, vectors.group
+    waiting -= 1
+    if waiting == 1 and order < nordsieck.MOST:
+        for i in no_unroll(share(group, 0, vectors.y.size)):
+            vectors.before[i] = vectors.correction[i]
+        ratio = constants.ratio
+    factor, chosen = 1.0, order
+    if most == 1.0:  # the step after a failure
+        waiting = max(waiting, 2)
+    else:
+        chosen, factor = next_order(vectors, constants, error, order, waiting, ratio, h)
+        if waiting <= 0:
+            waiting = 2
+    if factor < WORTHWHILE:
+        factor, chosen = 1.0, order
+    factor = min(factor, most)
+    if chosen > order:
+        nordsieck.raise_order(history, gain, past, order, h, vectors.correction, group)
+    elif chosen < order:
+        nordsieck.lower_order(history, gain, past, order, h, group)
+    if chosen != order or factor != 1.0:
+        waiting = chosen + 1
+    if factor != 1.0:
+        nordsieck.rescale(history, chosen, factor, group)
+    return chosen, waiting, ratio, factor
+
+
 @noinline
 def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, defect, out):
     """Write amounts at the times of the result within a step; returns the next place in `grid`."""
@@ -334,8 +382,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 factor, anew = 0.25, True
             else:
                 failures += 1
-                factor = max(0.1, growth(SAFE, error, order + 1)) if error < math.inf else 0.1
-                factor = min(factor, 0.9 if failures < 2 else 0.2)
+                factor = shorter(error, order, failures)
             if failures > MOST_FAILURES:
                 # The past says nothing of the future: begin again, without amounts below zero.
                 for i in no_unroll(share(group, 0, count)):
@@ -349,11 +396,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             continue
         taken += 1
         failures = 0
-        for back in range(order - 1):
-            past[order - back] = past[order - back - 1]
-        if order == 1 and taken > 1:
-            past[2] = past[1]
-        past[1] = h
+        keep_length(past, order, h, taken)
         now += h
         if TIMED:
             below, since = time_after(conditions, below, since, last, h, ends)
@@ -394,32 +437,11 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 barrier(group)
                 restarts, most = True, FIRST_GROWTH
                 continue
-        waiting -= 1
-        if waiting == 1 and order < nordsieck.MOST:
-            for i in no_unroll(share(group, 0, count)):
-                vectors.before[i] = vectors.correction[i]
-            ratio = constants.ratio
-        factor, chosen = 1.0, order
-        if most == 1.0:  # the step after a failure
-            waiting = max(waiting, 2)
-        else:
-            chosen, factor = next_order(vectors, constants, error, order, waiting, ratio, h)
-            if waiting <= 0:
-                waiting = 2
-        if factor < WORTHWHILE:
-            factor, chosen = 1.0, order
-        factor = min(factor, most)
+        order, waiting, ratio, factor = change_order(
+            vectors, constants, error, order, waiting, ratio, most, h
+        )
         most = GROWTH
-        if chosen > order:
-            nordsieck.raise_order(history, gain, past, order, h, vectors.correction, group)
-        elif chosen < order:
-            nordsieck.lower_order(history, gain, past, order, h, group)
-        if chosen != order or factor != 1.0:
-            order = chosen
-            waiting = order + 1
-        if factor != 1.0:
-            nordsieck.rescale(history, order, factor, group)
-            h *= factor
+        h *= factor
         put_weights(absolute, rtol, history, vectors.weight, group)
     return endings.DONE, taken, repeated, defect, peak
 

@@ -350,10 +350,7 @@ def reject(vectors, numbers, course, iteration, conditions, lane, error):
         factor = 0.25
     else:
         course.failures[lane] += 1
-        factor = (
-            max(0.1, formulas.growth(formulas.SAFE, error, order + 1)) if error < math.inf else 0.1
-        )
-        factor = min(factor, 0.9 if course.failures[lane] < 2 else 0.2)
+        factor = formulas.shorter(error, order, course.failures[lane])
     if course.failures[lane] > formulas.MOST_FAILURES:
         # The past says nothing of the future: begin again, without amounts below zero.
         for i in range(own.y.size):
@@ -377,16 +374,12 @@ def accept(
     own, matter, mine = (
         vectors_at(vectors, lane), zone_at(zone, lane), setting_at(setting, numbers, lane)
     )  # fmt: skip
-    history, past, order, species = own.history, own.past, course.order[lane], zone.matter.shape[1]
+    history, order, species = own.history, course.order[lane], zone.matter.shape[1]
     h = lane_of(numbers.h, lane)[0]
     course.predicted[lane], iteration.anew[lane] = False, False
     course.taken[lane] += 1
     course.failures[lane] = 0
-    for back in range(order - 1):
-        past[order - back] = past[order - back - 1]
-    if order == 1 and course.taken[lane] > 1:
-        past[2] = past[1]
-    past[1] = h
+    formulas.keep_length(own.past, order, h, course.taken[lane])
     course.now[lane] += h
     if TIMED:
         course.below[lane], course.since[lane] = time_after(
@@ -430,34 +423,12 @@ def accept(
             return
     found = course.constants[lane]
     constants = nordsieck.Constants(found[0], found[1], found[2], found[3])
-    course.waiting[lane] -= 1
-    if course.waiting[lane] == 1 and order < nordsieck.MOST:
-        for i in range(own.y.size):
-            own.before[i] = own.correction[i]
-        course.ratio[lane] = constants.ratio
-    factor, chosen = 1.0, order
-    if course.most[lane] == 1.0:  # the step after a failure
-        course.waiting[lane] = max(course.waiting[lane], 2)
-    else:
-        chosen, factor = formulas.next_order(
-            own, constants, error, order, course.waiting[lane], course.ratio[lane], h
-        )
-        if course.waiting[lane] <= 0:
-            course.waiting[lane] = 2
-    if factor < formulas.WORTHWHILE:
-        factor, chosen = 1.0, order
-    factor = min(factor, course.most[lane])
+    order, waiting, ratio, factor = formulas.change_order(
+        own, constants, error, order, course.waiting[lane], course.ratio[lane], course.most[lane], h
+    )
+    course.order[lane], course.waiting[lane], course.ratio[lane] = order, waiting, ratio
     course.most[lane] = formulas.GROWTH
-    if chosen > order:
-        nordsieck.raise_order(history, own.gain, past, order, h, own.correction, own.group)
-    elif chosen < order:
-        nordsieck.lower_order(history, own.gain, past, order, h, own.group)
-    if chosen != order or factor != 1.0:
-        course.order[lane] = chosen
-        course.waiting[lane] = chosen + 1
-    if factor != 1.0:
-        nordsieck.rescale(history, chosen, factor, own.group)
-        put(numbers.h, lane, h * factor)
+    put(numbers.h, lane, h * factor)
 
 
 @no_refcount
