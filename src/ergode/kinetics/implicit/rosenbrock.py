@@ -463,7 +463,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                         1.0 / (h * method.gamma),
                     )  # fmt: skip
                 if MOVING:
-                    motion.put_motion_rows(system, workspace, vectors, history, dense, heat, group)
+                    motion.put_motion_rows(system, vectors, history, dense, heat, group)
                 if HEATING != FIXED:
                     dilution = low_rank.dilution_of(system, workspace, y, hot, dense)
                 if FLOW == STIRRED:

@@ -132,14 +132,14 @@ def pass_edge(edge, t, y, f, history, p, rtol, atol):
     f1 = slope(t, y, looked_up(t, y, history, p), p)
     check_motion(t, y, f1, p, known, rates, history)
     if PROPAGATES and level <= SMOOTH:
-        changes = _size_of_jump(t, y, f1, level, known, rates, history, p)
+        changes = _size_of_jump(t, y, f1, known, rates, history, p)
         if _is_felt(level, changes, y, history.width, rtol, atol):
             _make_felt_breakpoint(t, level, y, f, f1, changes, history)
     return f1
 
 
-def _size_of_jump(t, y, f, level, known, rates, stored, p):
-    """Change of every slope one cell after a jump of its derivative of order `level` - 1.
+def _size_of_jump(t, y, f, known, rates, stored, p):
+    """Change of every slope one cell after a jump of a derivative.
 
     The delays have passed the breakpoints between the ones `known` before and their next ones now.
     A jump J of the derivative of order m changes the delayed value by J s^m / m! after a way s.
