@@ -1,13 +1,13 @@
 """Thread groups: kernels run as Python threads, and results are compared with those of NumPy."""
 
 import itertools
-import re
 import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from host_threads import run_threads
+from kernel_text import module_of
 
 from ergode.core import devices, group, kernels
 from ergode.core.errors import ModelError
@@ -101,11 +101,10 @@ class Machine:
     def run(self, body, bindings, *arguments):
         """Run a kernel by all threads."""
         source = kernels.cuda_kernel(body, bindings=bindings).source("cuda")
-        text = re.sub(r"from ergode\.core\.cuda import .*", "", source.text)
-        module = {"cuda": self, "atomic_add": self.add, "acquire": lambda words, at: words[at],
-                  "release_add": self.add,
-                  **dict.fromkeys(("kernel", "device_function"), lambda f=None: f)}  # fmt: skip
-        exec(text, module)
+        module = module_of(
+            source.text, self, atomic_add=self.add, acquire=lambda words, at: words[at],
+            release_add=self.add,
+        )  # fmt: skip
 
         def work(block, thread):
             self.local.block, self.local.thread = block, thread

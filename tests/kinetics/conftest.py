@@ -33,3 +33,20 @@ def tight(fern):
         fern, times=[0, 1e-9], rtol=1e-8, atol=1e-12, device="cpu", **TYPE_IA
     )
     return result["mass_fraction"].values[0, -1]
+
+
+@pytest.fixture(scope="session")
+def cantera():
+    pytest.importorskip("ruamel.yaml")
+    return pytest.importorskip("cantera")
+
+
+@pytest.fixture(scope="session")
+def hydrogen_file(cantera):
+    """Hydrogen in oxygen, argon and nitrogen: 10 species and 29 reactions."""
+    return Path(cantera.__file__).parent / "data" / "h2o2.yaml"
+
+
+@pytest.fixture(scope="session")
+def hydrogen(hydrogen_file):
+    return ergode.read_cantera(hydrogen_file)

@@ -6,12 +6,11 @@ random, so that a barrier that is missing makes a difference.
 """
 
 import ast
-import math
-import re
 import sys
 from collections import deque
 
 import numpy as np
+from kernel_text import module_of
 
 WAITING = {"syncthreads", "syncwarp", "shfl_sync", "shfl_down_sync", "shfl_xor_sync"}
 
@@ -106,27 +105,7 @@ class Block:
         self.threadIdx = Coordinate(lambda: self.thread)
         self.blockDim = Coordinate(lambda: threads)
         self.blockIdx = Coordinate(lambda: 0)
-        module = {
-            "cuda": self,
-            "device_function": lambda f: f,
-            "noinline_cpu_function": lambda f: f,
-            "noinline_function": lambda: None,
-            "kernel": lambda *f, **_: f[0] if f else lambda g: g,
-            "fma": lambda a, b, c: a * b + c,
-            "opaque_int": lambda x: x,
-            "now": lambda x: x,
-            "by_reference": lambda record: record,
-            "to_bits": lambda x: np.float64(x).view(np.uint64),
-            "flat_numbers": lambda array: array,
-            "lane_of": lambda array, lane: array,
-            "where": lambda condition, one, other: one if condition != 0.0 else other,
-            "window": lambda array, begin, shape: array[begin : begin + math.prod(shape)].reshape(
-                shape
-            ),
-            "from_bits": lambda x: np.uint64(x).view(np.float64),
-        }
-        text = re.sub(r"from ergode\.core\.cuda import .*", "", source.text)
-        exec(with_yields(text), module)
+        module = module_of(with_yields(source.text), self)
         self.kernel = module[source.entries[0]]
 
     def watch(self):

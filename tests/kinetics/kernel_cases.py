@@ -61,6 +61,12 @@ CARBON = ergode.ReactionNetwork(
 """Carbon that burns to magnesium."""
 
 
+_ROW = (2.5, 0.0, 0.0, 0.0, 0.0, -745.0, 4.37)
+ARGON = ergode.ReactionNetwork(
+    [ergode.Species("AR", thermochemistry=ergode.NasaPolynomials(_ROW, _ROW, 1e3, {"Ar": 1}))], []
+)
+
+
 FORMULAS = ergode.ReactionNetwork(
     {"A": 1, "B": 0, "C": 0},
     [

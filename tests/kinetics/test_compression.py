@@ -5,24 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grid_of_threads import Block
-from kernel_cases import CARBON, EXPLICIT, burning, launch_of
+from kernel_cases import CARBON, EXPLICIT, burning
 from scipy.integrate import solve_ivp
 
 import ergode
-from ergode.kinetics import PlugFlow, Trajectory, Wall, ignition_delay, integrate
-from ergode.kinetics.launch import empty_outcome
+from ergode.kinetics import PlugFlow, Trajectory, ignition_delay, integrate
 
 ct = pytest.importorskip("cantera")
 pytest.importorskip("ruamel.yaml")
 PATH = Path(ct.__file__).parent / "data" / "h2o2.yaml"
 ATM, STROKE = 1.01325e6, 0.03
 GAS = burning()
-
-
-@pytest.fixture(scope="module")
-def hydrogen():
-    return ergode.read_cantera(PATH)
 
 
 def piston(time):
@@ -193,48 +186,6 @@ def test_a_shock_tube_whose_pressure_rises_is_that_of_scipy(hydrogen):
     assert (delays[0] < 0.999 * still).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("heating", ["given-volume", "given-pressure"])
-def test_the_kernel_of_a_block_is_that_of_the_cpu(heating):
-    """Its text runs on a grid of threads."""
-    grid, start = np.array([0.0, 4e-9]), {"H2O": 1.0, "H2": 0.1, "H": 0.01}
-    given = {"volume": Trajectory([0.0, 3e-9, 4e-9], [3.0, 2.8, 2.9]), "pressure": 1e6}
-    if heating == "given-pressure":
-        given = {"pressure": Trajectory([0.0, 3e-9, 4e-9], [1e6, 1.1e6, 1e6])}
-    options = {"temperature": 1500.0, "heating": heating, **given}
-    _, zones, launch = launch_of(GAS, start, 32, "rodas4", 1e-2, 2_000, grid=grid, **options)
-    found, scratch = empty_outcome(zones, grid), np.zeros((1, launch.scratch_count))
-    source = launch.kernel.source("cuda")
-    Block(source, 32, launch.shared_bytes // 8).run(
-        *launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found)
-    )
-    one = integrate(
-        GAS, times=grid, initial=start, rtol=1e-2, method="rodas4", device="cpu", **options
-    )
-    assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
-    np.testing.assert_allclose(found.amounts[0, :, 4], one["temperature"][0], rtol=1e-8)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("heating", ["given-volume", "given-pressure"])
-def test_the_kernel_of_a_block_compiles(heating):
-    """With a wall, too."""
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    line = Trajectory([0.0, 1.0], [1e6, 2e6])
-    given = {"volume": line, "pressure": 1e6} if heating == "given-volume" else {"pressure": line}
-    grid = np.array([0.0, 1.0])
-    _, zones, launch = launch_of(
-        GAS, {"H2": 1.0}, 32, "rodas4", temperature=1500.0, heating=heating, grid=grid,
-        wall=Wall(1e4, 300.0, 1.0), **given,
-    )  # fmt: skip
-    arguments = launch.arguments(
-        zones.history, grid, np.zeros((1, 9)), np.zeros(1, np.int32), empty_outcome(zones, grid)
-    )
-    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)
-
-
 def test_parts_of_the_zones_are_those_of_one_call(hydrogen, tmp_path):
     options = {
         "times": [0.0, 0.02, 0.04], "initial": {"N2": 1.0}, "temperature": [300.0, 400.0, 500.0],
@@ -316,26 +267,6 @@ def test_methods_that_cannot_follow_refuse(method):
 def test_what_ignition_delay_refuses(hydrogen, changes, words):
     with pytest.raises(ergode.ModelError, match=words):
         ignition_delay(hydrogen, temperature=1100.0, pressure=ATM, **CHARGE, **changes)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
-@pytest.mark.parametrize("heating", ["given-volume", "given-pressure"])
-def test_compressions_on_a_device(method, heating):
-    given = {"volume": Trajectory([0.0, 4e-7, 1e-6], [3.0, 1.0, 1.5]), "pressure": 1e6}
-    if heating == "given-pressure":
-        given = {"pressure": lambda time: 1e6 * (1.0 + 1e6 * time)}
-    one, other = (
-        integrate(
-            GAS, times=[0.0, 1e-7, 1e-6], initial={"H2O": 1.0, "H2": 0.1, "H": 0.01},
-            temperature=np.linspace(1200.0, 2000.0, 5), heating=heating, method=method,
-            device=device, **given,
-        )
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
-    np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=2e-8)
-    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6, atol=1e-18)
 
 
 @pytest.mark.parametrize("last", [2.0, 1e3, 1e6])

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grid_of_threads import Block
-from kernel_cases import burning, launch_of
+from kernel_cases import ARGON, burning
 from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.kinetics import StirredTank, Trajectory, Wall, integrate
-from ergode.kinetics.launch import empty_outcome
 
 ATM = 1.01325e6
 DECAY = ergode.ReactionNetwork({"A": 1.0, "B": 0.0}, [ergode.Reaction("A -> B", rate_constant=3.0)])
@@ -155,41 +153,14 @@ def test_a_burning_tank_with_two_feeds_is_that_of_cantera(kind, wall):
 @pytest.mark.exhaustive
 def test_argon_that_comes_warmer_and_warmer():
     """At constant pressure the temperature is a mixture: T' = (T_in - T) / tau."""
-    row = (2.5, 0.0, 0.0, 0.0, 0.0, -745.0, 4.37)
-    gas = ergode.NasaPolynomials(row, row, 1e3, {"Ar": 1})
-    argon = ergode.ReactionNetwork([ergode.Species("AR", thermochemistry=gas)], [])
     times, tau = np.linspace(0.0, 2.0, 5), 0.5
     found = integrate(
-        argon, times=times, initial={"AR": 1.0}, temperature=300.0, pressure=ATM, device="cpu",
+        ARGON, times=times, initial={"AR": 1.0}, temperature=300.0, pressure=ATM, device="cpu",
         reactor=StirredTank({"AR": 1.0}, tau, temperature=lambda t: 300.0 + 100.0 * t), rtol=1e-7,
         heating="constant-pressure",
     )  # fmt: skip
     exact = 300.0 + 100.0 * (times - tau + tau * np.exp(-times / tau))
     np.testing.assert_allclose(found["temperature"][0], exact, rtol=1e-7)
-
-
-@pytest.mark.exhaustive
-def test_the_kernel_of_a_block_is_that_of_the_cpu():
-    """Its text runs on a grid of threads; the kernel compiles."""
-    grid, start = np.array([0.0, 4e-9]), {"H2O": 1.0, "H2": 0.1, "H": 0.01}
-    tank = StirredTank(
-        {"H2": Trajectory([0.0, 4e-9], [1.0, 2.0]), "OH": 0.2}, 2e-9,
-        Trajectory([0.0, 4e-9], [900.0, 1200.0]), outflow_ratio=0.3,
-        flow_ratio=Trajectory([0.0, 4e-9], [0.5, 1.5]),
-    )  # fmt: skip
-    options = {"temperature": 1500.0, "pressure": 1e6, "heating": "constant-volume",
-               "reactor": tank}  # fmt: skip
-    _, zones, launch = launch_of(GAS, start, 32, "rodas4", 1e-2, 2_000, grid=grid, **options)
-    found, scratch = empty_outcome(zones, grid), np.zeros((1, launch.scratch_count))
-    arguments = launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found)
-    Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8).run(*arguments)
-    one = integrate(GAS, times=grid, initial=start, rtol=1e-2, device="cpu", **options)
-    assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
-    np.testing.assert_allclose(found.amounts[0, :, 4], one["temperature"][0], rtol=1e-8)
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)
 
 
 def asked(reactor, **changes):
@@ -265,26 +236,3 @@ def test_what_is_refused(make, words):
     with pytest.raises(ergode.ModelError) as caught:
         make()
     assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
-@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
-def test_feeds_on_a_device(method, heating):
-    end = [0.0, 1e-6]
-    tank = StirredTank(
-        {"H2": Trajectory(end, [1.0, 2.0]), "OH": 0.2}, np.geomspace(1e-7, 1e-6, 5),
-        Trajectory(end, [900.0, 1200.0]), flow_ratio=Trajectory(end, [0.5, 1.5]),
-        outflow_ratio=0.5,
-    )  # fmt: skip
-    one, other = (
-        integrate(
-            GAS, times=[0.0, 1e-7, 1e-6], initial={"H2O": 1.0, "H2": 0.1, "H": 0.01},
-            temperature=1500.0, pressure=1e6, heating=heating, reactor=tank, method=method,
-            device=device,
-        )
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
-    # A change of the last bit moves steps of a CPU alone by 8 %, and temperatures by 4e-7.
-    np.testing.assert_allclose(one["step_count"], other["step_count"], rtol=0.1)
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=3e-6)

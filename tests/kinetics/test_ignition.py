@@ -19,11 +19,6 @@ def _contents(reactor):
     return reactor.phase if hasattr(reactor, "phase") else reactor.thermo
 
 
-@pytest.fixture(scope="module")
-def hydrogen():
-    return ergode.read_cantera(DATA / "h2o2.yaml")
-
-
 def peer(file, kind, start, mixture, times):
     gas = ct.Solution(file)
     gas.TPX = start, ct.one_atm, mixture

@@ -1,43 +1,19 @@
 """Zones whose volume follows from their pressure: closed forms, SciPy, Cantera, and refusals."""
 
-import warnings
-from pathlib import Path
-
 import numpy as np
 import pytest
-from grid_of_threads import Block
-from kernel_cases import CARBON, burning, launch_of
+from both_devices import on_both
+from kernel_cases import ARGON, CARBON, burning
 from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.kinetics import Piston, StirredTank, Trajectory, Wall, ignition_delay, integrate
-from ergode.kinetics.launch import empty_outcome
 
 ATM = 1.01325e6
 MIXTURE = {"H2": 2.0, "O2": 1.0, "AR": 7.0}
-ROW = (2.5, 0.0, 0.0, 0.0, 0.0, -745.0, 4.37)
-ARGON = ergode.ReactionNetwork(
-    [ergode.Species("AR", thermochemistry=ergode.NasaPolynomials(ROW, ROW, 1e3, {"Ar": 1}))], []
-)
 GAS = burning()
 STILL = Piston(1.0, 1e6, mobility=0.0)
 FREE = Piston(1.0, 1e6, mass_per_area=1.0)
-
-
-@pytest.fixture(scope="module")
-def cantera():
-    pytest.importorskip("ruamel.yaml")
-    return pytest.importorskip("cantera")
-
-
-@pytest.fixture(scope="module")
-def path(cantera):
-    return Path(cantera.__file__).parent / "data" / "h2o2.yaml"
-
-
-@pytest.fixture(scope="module")
-def hydrogen(path):
-    return ergode.read_cantera(path)
 
 
 def expanding(times, area, outside, mass, speed, power, mobility=None):
@@ -143,58 +119,13 @@ def test_a_piston_that_stands_still_is_a_wall(hydrogen):
     np.testing.assert_allclose(still["steepest_time"], fixed["steepest_time"], rtol=1e-5)
 
 
-def by_cantera(ct, path, times, area, outside, mobility, passage):
-    """Temperatures, volumes and concentrations of a zone with a wall that the pressure moves."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gas, around = ct.Solution(str(path)), ct.Solution(str(path))
-        gas.TPX = 1100.0, ct.one_atm, MIXTURE
-        around.TPX = 400.0, 0.1 * outside, "AR:1"
-        zone = ct.IdealGasReactor(gas)
-        first = zone.volume
-        ct.Wall(zone, ct.Reservoir(around), A=100 * area * first, K=0.1 * mobility, U=passage)
-        net = ct.ReactorNet([zone])
-    net.rtol, net.atol = 1e-11, 1e-20
-    found = []
-    for t in times[1:]:
-        net.advance(t)
-        found.append((zone.T, zone.volume / first, *(1e-3 * zone.phase.concentrations)))
-    return np.array(found)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("passage", [0.0, 50.0])
-def test_a_burning_zone_with_a_piston_is_that_of_cantera(cantera, path, hydrogen, passage):
-    """Without a mass; with an insulated wall, and one through which heat passes."""
-    times = np.array([0.0, 1e-4, 2e-4, 5e-4, 1e-3, 3e-3])
-    exact = by_cantera(cantera, path, times, 0.5, 0.8 * ATM, 1e-2, passage)
-    wall = Wall(1e3 * passage, 400.0, 0.5) if passage else None
-    options = {"pressure": ATM, "heating": "given-volume", "device": "cpu", "wall": wall,
-               "volume": Piston(0.5, 0.8 * ATM, mobility=1e-2)}  # fmt: skip
-    for rtol, within in ((1e-4, 3e-5), (1e-7, 3e-8)):
-        found = integrate(
-            hydrogen, times=times, initial=MIXTURE, temperature=1100.0, rtol=rtol, **options
-        ).isel(zone=0, time=slice(1, None))
-        np.testing.assert_allclose(found["temperature"], exact[:, 0], rtol=within)
-        np.testing.assert_allclose(found["volume_ratio"], exact[:, 1], rtol=within)
-        np.testing.assert_allclose(
-            found["concentration"], exact[:, 2:], atol=within * exact[:, 2:].max()
-        )
-    assert exact[:, 1].max() > 2.0 and exact[:, 0].max() > 2000.0
-    oxidizer = {"O2": 1.0, "AR": 7.0}
-    delay = ignition_delay(
-        hydrogen, temperature=1100.0, fuel="H2", oxidizer=oxidizer, duration=3e-3, **options
-    )["ignition_delay"].item()  # fmt: skip
-    np.testing.assert_allclose(delay, found["steepest_time"].item(), rtol=1e-3)
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("shape", "power"), [("plane", 0.0), ("sphere", 2.0 / 3.0)])
 def test_a_burning_zone_that_throws_a_piston_is_that_of_scipy(
-    cantera, path, hydrogen, shape, power
+    cantera, hydrogen_file, hydrogen, shape, power
 ):
     times = np.array([0.0, 1e-4, 2e-4, 5e-4, 1e-3, 3e-3])
-    gas, area, mass, outside = cantera.Solution(str(path)), 0.5, 1.0, 0.8 * ATM
+    gas, area, mass, outside = cantera.Solution(str(hydrogen_file)), 0.5, 1.0, 0.8 * ATM
     gas.TPX = 1100.0, cantera.one_atm, MIXTURE
     first, weights = gas.density, gas.molecular_weights
 
@@ -210,11 +141,15 @@ def test_a_burning_zone_that_throws_a_piston_is_that_of_scipy(
 
     begin = np.r_[1100.0, 1.0, 300.0, gas.Y]
     exact = solve_ivp(change, (0, times[-1]), begin, "Radau", times, rtol=1e-10, atol=1e-16).y
-    found = integrate(
-        hydrogen, times=times, initial=MIXTURE, temperature=1100.0, pressure=ATM, rtol=1e-7,
-        volume=Piston(area, outside, mass_per_area=mass, velocity=300.0, shape=shape),
-        heating="given-volume", device="cpu",
-    ).isel(zone=0)  # fmt: skip
+    options = {
+        "temperature": 1100.0, "pressure": ATM, "heating": "given-volume", "device": "cpu",
+        "volume": Piston(area, outside, mass_per_area=mass, velocity=300.0, shape=shape),
+    }  # fmt: skip
+    found = integrate(hydrogen, times=times, initial=MIXTURE, rtol=1e-7, **options).isel(zone=0)
+    delay = ignition_delay(
+        hydrogen, fuel="H2", oxidizer={"O2": 1.0, "AR": 7.0}, duration=3e-3, **options
+    )["ignition_delay"].item()
+    np.testing.assert_allclose(delay, found["steepest_time"].item(), rtol=1e-3)
     np.testing.assert_allclose(found["temperature"], exact[0], rtol=1e-7)
     np.testing.assert_allclose(found["volume_ratio"], exact[1], rtol=1e-7)
     np.testing.assert_allclose(found["piston_velocity"], exact[2], rtol=1e-7)
@@ -249,29 +184,6 @@ def test_a_star_that_expands_keeps_its_energy_and_its_entropy():
                 np.testing.assert_allclose(state.entropy, state.entropy[0], rtol=within)
         assert found["volume_ratio"][-1] > 3.0
         assert (found["energy_released"][-1] > 1e17) == burns
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("mass", [None, 1e-6])
-def test_the_kernel_of_a_block_is_that_of_the_cpu(mass):
-    """Its text runs on a grid of threads; the kernel compiles."""
-    grid, start = np.array([0.0, 2e-9]), {"H2O": 1.0, "H2": 0.1, "H": 0.01}
-    move = {"mobility": 1e2} if mass is None else {"mass_per_area": mass, "velocity": 1e7}
-    options = {"temperature": 1500.0, "pressure": 1e6, "heating": "given-volume",
-               "volume": Piston(2.0, 5e5, **move)}  # fmt: skip
-    _, zones, launch = launch_of(GAS, start, 32, "rodas4", 1e-2, 2_000, grid=grid, **options)
-    found, scratch = empty_outcome(zones, grid), np.zeros((1, launch.scratch_count))
-    arguments = launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found)
-    Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8).run(*arguments)
-    one = integrate(GAS, times=grid, initial=start, rtol=1e-2, device="cpu", **options)
-    assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
-    np.testing.assert_allclose(found.amounts[0, :, 4], one["temperature"][0], rtol=1e-8)
-    np.testing.assert_allclose(found.amounts[0, :, 5], one["volume_ratio"][0], rtol=1e-8)
-    assert one["volume_ratio"][0, 1] > 1.01
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)
 
 
 def asked(network=GAS, **changes):
@@ -327,34 +239,12 @@ def test_other_methods_refuse_a_piston():
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
-@pytest.mark.parametrize("shape", ["plane", "sphere"])
-@pytest.mark.parametrize("move", [{"mobility": 10.0}, {"mass_per_area": 1e-6, "velocity": 1e4}])
-def test_pistons_on_a_device(method, shape, move):
-    one, other = (
-        integrate(
-            GAS, times=[0.0, 1e-7, 1e-6], initial={"H2O": 1.0, "H2": 0.1, "H": 0.01},
-            temperature=np.linspace(1200.0, 2000.0, 5), pressure=1e6, heating="given-volume",
-            volume=Piston(np.geomspace(0.5, 5.0, 5), 5e5, shape=shape, **move), method=method,
-            device=device,
-        )
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
-    np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    for name in ("temperature", "volume_ratio"):
-        np.testing.assert_allclose(one[name], other[name], rtol=2e-8)
-
-
-@pytest.mark.cuda
 @pytest.mark.filterwarnings("ignore::ergode.AccuracyWarning")
 def test_a_star_that_expands_on_a_device():
-    one, other = (
-        integrate(
-            CARBON, times=[0.0, 0.01, 0.05], initial={"c12": 0.5, "mg24": 0.5}, temperature=2.5e9,
-            density=[1e7, 2e7], heating="given-volume", equation_of_state="helmholtz",
-            volume=Piston(3e-7, 0.0, mass_per_area=2e13, shape="sphere"), device=device,
-        )
-        for device in ("cpu", "cuda")
+    one, other = on_both(
+        integrate, CARBON, times=[0.0, 0.01, 0.05], initial={"c12": 0.5, "mg24": 0.5},
+        temperature=2.5e9, density=[1e7, 2e7], heating="given-volume",
+        equation_of_state="helmholtz", volume=Piston(3e-7, 0.0, mass_per_area=2e13, shape="sphere"),
     )  # fmt: skip
     np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-6)
     np.testing.assert_allclose(one["volume_ratio"], other["volume_ratio"], rtol=1e-7)

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from scipy.integrate import solve_ivp
 
 import ergode
@@ -335,6 +336,6 @@ def test_a_gpu_follows_every_kind_of_name(method):
             network.species, few, network.parameters, rules=network.rules
         )
         options["sunlight"] = None
-    one, other = (run(network, method, device=device, **options) for device in ("cpu", "cuda"))
+    one, other = on_both(run, network, method, **options)
     np.testing.assert_array_equal(one["status"], other["status"])
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-5, atol=1e-9)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from grid_of_threads import Block
 from kernel_cases import CARBON, EXPLICIT, ROBERTSON, burning, launch_of
 
@@ -261,39 +262,9 @@ def test_explicit_methods_refuse_reactors(method):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
-@pytest.mark.parametrize(
-    "heating",
-    ["constant-volume", "constant-pressure", "isothermal-constant-pressure", None, "tube"],
-)
-def test_reactors_on_a_device(method, heating):
-    reactor = StirredTank(FEED, np.geomspace(1e-7, 1e-5, 5), np.linspace(600.0, 1800.0, 5))
-    if heating in ("isothermal-constant-pressure", None):
-        reactor = StirredTank(FEED, np.geomspace(1e-7, 1e-5, 5))
-    times = np.array([0.0, 1e-7, 3e-6])
-    if heating == "tube":
-        reactor, heating, times = (
-            PlugFlow(np.geomspace(1.0, 10.0, 5)),
-            "constant-pressure",
-            5 * times,
-        )
-    one, other = (
-        integrate(GAS, times=times, heating=heating, reactor=reactor, initial=START, method=method,
-                  device=device, **HOT)
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
-    np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=2e-8)
-    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6, atol=1e-18)
-
-
-@pytest.mark.cuda
 def test_many_small_tanks_on_a_device():
     """So many that every thread has a zone."""
     tank = StirredTank({"A": 4.0}, np.geomspace(1e-3, 1e3, 200_000))
-    one, other = (
-        integrate(CHAIN, times=[0, 0.1, 1.0], reactor=tank, device=device)
-        for device in ("cpu", "cuda")
-    )
+    one, other = on_both(integrate, CHAIN, times=[0, 0.1, 1.0], reactor=tank)
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-8)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from kernel_cases import FORMULAS, burning
 
 import ergode
@@ -60,11 +61,6 @@ def gas(factors=(1.0,) * 6):
             ergode.Reaction(f"{right} -> {left}", rate_constant=ergode.DetailedBalance(law)),
         ]
     return ergode.ReactionNetwork([*species, ergode.Species("O", thermochemistry=atom)], reactions)
-
-
-@pytest.fixture(scope="module")
-def hydrogen():
-    return ergode.read_cantera(DATA / "h2o2.yaml")
 
 
 def test_a_chain_has_its_closed_form():
@@ -265,13 +261,10 @@ def test_factors_on_a_device():
     network = gas()
     factors = np.ones((3, len(network.reactions)))
     factors[1, 0], factors[2, 2] = 2.0, 0.5
-    one, other = (
-        integrate(
-            network, times=[0.0, 1e-7, 1e-6], temperature=[1200.0, 1900.0], pressure=1e6,
-            initial={"H2O": 1.0, "H": 0.1}, heating="constant-volume", rate_factors=factors,
-            method="rodas4", device=device,
-        )
-        for device in ("cpu", "cuda")
+    one, other = on_both(
+        integrate, network, times=[0.0, 1e-7, 1e-6], temperature=[1200.0, 1900.0], pressure=1e6,
+        initial={"H2O": 1.0, "H": 0.1}, heating="constant-volume", rate_factors=factors,
+        method="rodas4",
     )  # fmt: skip
     np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=2e-8)
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6, atol=1e-18)

@@ -1,34 +1,19 @@
-"""Chains of stirred tanks: closed forms, plug flow as a limit, Cantera, and what is refused."""
-
-import warnings
-from pathlib import Path
+"""Chains of stirred tanks: closed forms, plug flow as a limit, and what is refused."""
 
 import numpy as np
 import pytest
-from grid_of_threads import Block
-from kernel_cases import burning, launch_of
 from scipy.linalg import expm
 from scipy.special import gammainc
 
 import ergode
-from ergode.kinetics import StirredTank, Trajectory, Wall, integrate, plug_flow
-from ergode.kinetics.launch import empty_outcome
+from ergode.kinetics import StirredTank, Trajectory, integrate, plug_flow
 
-ct = pytest.importorskip("cantera")
-pytest.importorskip("ruamel.yaml")
-PATH = Path(ct.__file__).parent / "data" / "h2o2.yaml"
 ATM = 1.01325e6
 FEED = {"H2": 2.0, "O2": 1.0, "AR": 4.0}
-TAU = np.array([1e-3, 2e-3, 5e-4])
 INERT = ergode.ReactionNetwork({"A": 0.0}, [])
 DECAY = ergode.ReactionNetwork(
     {"A": 0.0, "B": 0.0}, [ergode.Reaction("A -> B", rate_constant="k")], parameters={"k": 3.0}
 )
-
-
-@pytest.fixture(scope="module")
-def hydrogen():
-    return ergode.read_cantera(PATH)
 
 
 @pytest.mark.parametrize(("rtol", "within"), [(1e-4, 5e-5), (1e-8, 1e-8)])
@@ -121,62 +106,6 @@ def test_tolerances_of_each_tank():
     np.testing.assert_array_equal(again["concentration"], tight["concentration"])
 
 
-def chain_of_cantera(kind, times, hot, walls):
-    """Temperatures, densities and concentrations [time, tank, ...]."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        make = {"constant-volume": ct.IdealGasReactor,
-                "constant-pressure": ct.IdealGasConstPressureReactor}[kind]  # fmt: skip
-        feed, tanks = ct.Solution(str(PATH)), []
-        feed.TPX = 700.0, ct.one_atm, FEED
-        for temperature, tau in zip(hot, TAU, strict=True):
-            gas = ct.Solution(str(PATH))
-            gas.TPX = temperature, ct.one_atm, FEED
-            tanks.append(make(gas))
-            tanks[-1].volume = tau / gas.density  # a mass flow of one
-        chain = [ct.Reservoir(feed), *tanks, ct.Reservoir(feed)]
-        for before, after in zip(chain[:-1], chain[1:], strict=True):
-            ct.MassFlowController(before, after, mdot=1.0)
-        for tank, around in zip(tanks, walls, strict=True):
-            outside = ct.Solution(str(PATH))
-            outside.TPX = around, ct.one_atm, "AR:1"
-            ct.Wall(tank, ct.Reservoir(outside), A=2e2 * tank.volume, U=50.0)
-        net = ct.ReactorNet(tanks)
-    net.rtol, net.atol = 1e-10, 1e-20
-    found = []
-    for t in times[1:]:
-        net.advance(t)
-        found.append([(r.T, 1e-3 * r.density, *(1e-3 * r.phase.concentrations)) for r in tanks])
-    return np.array(found)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("kind", ["constant-volume", "constant-pressure"])
-def test_a_burning_chain_is_that_of_cantera(hydrogen, kind):
-    """Three tanks of different temperature, size and wall; the first two ignite."""
-    times = np.array([0.0, 1e-4, 5e-4, 1e-3, 3e-3, 1e-2])
-    hot, around = np.array([1100.0, 1600.0, 900.0]), np.array([400.0, 1000.0, 600.0])
-    exact = chain_of_cantera(kind, times, hot, around)
-    options = {"times": times, "initial": FEED, "temperature": hot, "pressure": ATM,
-               "heating": kind, "wall": Wall(5e4, around, 2.0), "device": "cpu"}  # fmt: skip
-    chain = StirredTank(FEED, TAU, 700.0, tank_count=3)
-    for rtol, within in ((1e-4, 1e-4), (1e-7, 1e-7)):
-        found = integrate(hydrogen, reactor=chain, rtol=rtol, **options).isel(time=slice(1, None))
-        np.testing.assert_allclose(found["temperature"].T, exact[:, :, 0], rtol=within)
-        np.testing.assert_allclose(found["density"].T, exact[:, :, 1], rtol=within)
-        np.testing.assert_allclose(
-            found["concentration"].transpose("time", "zone", "species"), exact[:, :, 2:],
-            atol=within * exact[:, :, 2:].max(),
-        )  # fmt: skip
-    assert exact[:, 2, 0].max() > 2000.0 and found["conservation_error"].max() < 1e-9
-    # The time of ignition of the first tank is that of this tank alone.
-    options["rtol"] = 1e-7
-    first = integrate(hydrogen, reactor=chain, **options)["steepest_time"]
-    options |= {"temperature": hot[0], "wall": Wall(5e4, around[0], 2.0)}
-    alone = integrate(hydrogen, reactor=StirredTank(FEED, TAU[0], 700.0), **options)
-    np.testing.assert_allclose(first[0], alone["steepest_time"][0], rtol=1e-4)
-
-
 @pytest.mark.exhaustive
 def test_many_tanks_are_plug_flow(hydrogen):
     """The error falls as one over the number of tanks, so two numbers give the limit."""
@@ -194,27 +123,6 @@ def test_many_tanks_are_plug_flow(hydrogen):
 
     few, many = at_the_end(20), at_the_end(40)
     assert abs(many - y) < 0.7 * abs(few - y) and abs(2 * many - few - y) < 0.25 * abs(many - y)
-
-
-@pytest.mark.exhaustive
-def test_the_kernel_of_a_block_is_that_of_the_cpu():
-    """Its text runs on a grid of threads; the kernel compiles."""
-    gas, grid, start = burning(), np.array([0.0, 4e-9]), {"H2O": 1.0, "H2": 0.1, "H": 0.01}
-    chain = StirredTank({"H2": 1.0, "OH": 0.2}, [2e-9, 1e-9], 900.0, tank_count=2)
-    options = {"temperature": [1500.0, 1300.0], "pressure": 1e6, "heating": "constant-volume",
-               "reactor": chain}  # fmt: skip
-    _, zones, launch = launch_of(gas, start, 32, "rodas4", 1e-2, 2_000, grid=grid, **options)
-    found, scratch = empty_outcome(zones, grid), np.zeros((1, launch.scratch_count))
-    arguments = launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found)
-    Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8).run(*arguments)
-    one = integrate(gas, times=grid, initial=start, rtol=1e-2, device="cpu", **options)
-    assert found.status.tolist() == [0, 0]
-    np.testing.assert_array_equal(found.taken, one["step_count"])
-    np.testing.assert_allclose(found.amounts[:, :, 4], one["temperature"], rtol=1e-8)
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)
 
 
 def asked(reactor, network=DECAY, **changes):
@@ -263,22 +171,3 @@ def test_what_is_refused(make, words):
 def test_a_fixed_amount_may_be_that_of_all_tanks():
     found = asked(TWO, FIXED, times=[0, 50])["concentration"]
     np.testing.assert_allclose(found[:, -1], [[0.25, 3.0], [0.0625, 3.0]], rtol=1e-3)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
-@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure", None])
-def test_chains_on_a_device(method, heating):
-    hot = 900.0 if heating else None
-    chain = StirredTank({"H2": [1.0, 0.5], "OH": 0.2}, 2e-7, hot, tank_count=3)
-    one, other = (
-        integrate(
-            burning(), times=[0.0, 1e-7, 1e-6], initial={"H2O": 1.0, "H2": 0.1, "H": 0.01},
-            temperature=np.linspace(1200.0, 2000.0, 6), pressure=1e6, heating=heating,
-            reactor=chain, method=method, device=device,
-        )
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
-    np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)
-    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6, atol=1e-18)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from kernel_cases import CARBON, EXPLICIT, ROBERTSON, burning
 
 import ergode
@@ -224,10 +225,7 @@ def test_tolerances_by_zone_on_a_device(method, many):
         "rtol": np.geomspace(1e-7, 1e-3, count),
         "atol": np.geomspace(1e-9, 1e-12, count)[:, None],
     }
-    one, other = (
-        integrate(ROBERTSON, times=TIMES, method=method, device=device, **asked)
-        for device in ("cpu", "cuda")
-    )
+    one, other = on_both(integrate, ROBERTSON, times=TIMES, method=method, **asked)
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-8, atol=1e-15)
 

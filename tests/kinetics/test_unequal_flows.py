@@ -5,13 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grid_of_threads import Block
-from kernel_cases import burning, launch_of
+from kernel_cases import burning
 from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.kinetics import PlugFlow, StirredTank, Trajectory, Wall, integrate
-from ergode.kinetics.launch import empty_outcome
 
 ct = pytest.importorskip("cantera")
 pytest.importorskip("ruamel.yaml")
@@ -19,11 +17,6 @@ PATH = Path(ct.__file__).parent / "data" / "h2o2.yaml"
 ATM = 1.01325e6
 FEED = {"H2": 2.0, "O2": 1.0, "AR": 4.0}
 DECAY = ergode.ReactionNetwork({"A": 1.0, "B": 0.0}, [ergode.Reaction("A -> B", rate_constant=3.0)])
-
-
-@pytest.fixture(scope="module")
-def hydrogen():
-    return ergode.read_cantera(PATH)
 
 
 def test_a_batch_that_is_fed_is_exact():
@@ -144,26 +137,6 @@ def test_a_burning_tank_is_that_of_cantera(hydrogen, kind, ratio, wall):
     np.testing.assert_allclose(found["density"][1:], exact[1], rtol=3e-5)
 
 
-@pytest.mark.slow
-def test_the_kernel_of_a_block_is_that_of_the_cpu():
-    """Its text runs on a grid of threads; the kernel compiles."""
-    gas, grid, start = burning(), np.array([0.0, 4e-9]), {"H2O": 1.0, "H2": 0.1, "H": 0.01}
-    tank = StirredTank({"H2": 1.0, "OH": 0.2}, 2e-9, 900.0, outflow_ratio=0.3)
-    options = {"temperature": 1500.0, "pressure": 1e6, "heating": "constant-volume",
-               "reactor": tank}  # fmt: skip
-    _, zones, launch = launch_of(gas, start, 32, "rodas4", 1e-2, 2_000, grid=grid, **options)
-    found, scratch = empty_outcome(zones, grid), np.zeros((1, launch.scratch_count))
-    arguments = launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found)
-    Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8).run(*arguments)
-    one = integrate(gas, times=grid, initial=start, rtol=1e-2, device="cpu", **options)
-    assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
-    np.testing.assert_allclose(found.amounts[0, :, 4], one["temperature"][0], rtol=1e-8)
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)
-
-
 def test_what_is_refused():
     with pytest.raises(ergode.ModelError, match="outflow_ratio is -1"):
         StirredTank({"A": 1.0}, 1.0, outflow_ratio=-1.0)
@@ -174,22 +147,6 @@ def test_what_is_refused():
     with pytest.raises(ergode.ModelError, match="and the reactor a PlugFlow; expected a tank"):
         integrate(gas, times=[0, 1], initial={"H2": 1.0}, temperature=1e3, reactor=PlugFlow(1.0),
                   pressure=Trajectory([0, 1], [1e6, 2e6]), heating="given-pressure")  # fmt: skip
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
-def test_unequal_flows_on_a_device(method):
-    tank = StirredTank({"H2": 1.0, "OH": 0.2}, 2e-7, 900.0, outflow_ratio=[0.0, 0.3, 1.1])
-    one, other = (
-        integrate(
-            burning(), times=[0.0, 1e-7, 1e-6], initial={"H2O": 1.0, "H2": 0.1, "H": 0.01},
-            temperature=1500.0, pressure=1e6, heating="constant-volume", reactor=tank,
-            method=method, device=device,
-        )
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
-    np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)
 
 
 @pytest.mark.parametrize("last", [2.0, 1e3, 1e5])

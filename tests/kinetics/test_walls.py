@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grid_of_threads import Block
-from kernel_cases import CARBON, burning, launch_of
+from kernel_cases import ARGON, CARBON, burning
 from scipy.integrate import solve_ivp
 
 import ergode
@@ -19,7 +18,6 @@ from ergode.kinetics import (
     ignition_delay,
     integrate,
 )
-from ergode.kinetics.launch import empty_outcome
 
 ct = pytest.importorskip("cantera")
 pytest.importorskip("ruamel.yaml")
@@ -27,15 +25,6 @@ PATH = Path(ct.__file__).parent / "data" / "h2o2.yaml"
 ATM, R = 1.01325e6, 8.31446261815324e7
 GAS = burning()
 MIXTURE = {"H2": 2.0, "O2": 1.0, "AR": 7.0}
-ROW = (2.5, 0.0, 0.0, 0.0, 0.0, -745.0, 4.37)
-ARGON = ergode.ReactionNetwork(
-    [ergode.Species("AR", thermochemistry=ergode.NasaPolynomials(ROW, ROW, 1e3, {"Ar": 1}))], []
-)
-
-
-@pytest.fixture(scope="module")
-def hydrogen():
-    return ergode.read_cantera(PATH)
 
 
 @pytest.mark.parametrize("method", ["bdf", "rodas4"])
@@ -125,27 +114,6 @@ def test_a_burning_mixture_with_a_wall_is_that_of_cantera(hydrogen, heating):
     np.testing.assert_allclose(delay, ignited, rtol=3e-4)
 
 
-@pytest.mark.slow
-def test_the_kernel_of_a_block_is_that_of_the_cpu():
-    """Its text runs on a grid of threads."""
-    grid, start = np.array([0.0, 1e-9]), {"H2O": 1.0, "H2": 0.1, "H": 0.01}
-    options = {
-        "temperature": 1500.0, "pressure": 1e6, "heating": "constant-volume",
-        "wall": Wall(4e10, 500.0, 3.0),
-    }  # fmt: skip
-    _, zones, launch = launch_of(GAS, start, 32, "rodas4", 1e-2, 2_000, grid=grid, **options)
-    found, scratch = empty_outcome(zones, grid), np.zeros((1, launch.scratch_count))
-    Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8).run(
-        *launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found)
-    )
-    one = integrate(
-        GAS, times=grid, initial=start, rtol=1e-2, method="rodas4", device="cpu", **options
-    )
-    assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
-    np.testing.assert_allclose(found.amounts[0, :, 4], one["temperature"][0], rtol=1e-8)
-    assert one["temperature"][0, 1] < 1490.0
-
-
 def test_parts_of_the_zones_are_those_of_one_call(hydrogen, tmp_path):
     options = {
         "times": [0.0, 1e-3], "initial": {"N2": 1.0}, "temperature": [900.0, 1000.0, 1100.0],
@@ -232,23 +200,6 @@ def test_what_is_refused(make, words):
 def test_explicit_methods_refuse_a_wall():
     with pytest.raises(ergode.PlanError, match="cannot integrate the temperature"):
         asked(method="asymptotic")
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
-@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
-def test_walls_on_a_device(method, heating):
-    one, other = (
-        integrate(
-            GAS, times=[0.0, 1e-7, 1e-6], initial={"H2O": 1.0, "H2": 0.1, "H": 0.01},
-            temperature=np.linspace(1200.0, 2000.0, 5), pressure=1e6, heating=heating,
-            wall=Wall(np.geomspace(1e6, 1e8, 5), 400.0, 2.0), method=method, device=device,
-        )
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
-    np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=2e-8)
-    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6, atol=1e-18)
 
 
 def warmed(times, h, around, hot, heating):
@@ -353,27 +304,6 @@ def test_a_burning_zone_in_a_wall_that_changes_is_that_of_cantera(hydrogen):
     assert abs(moved["temperature"][0, -1] - still["temperature"][0, -1]) > 20.0
 
 
-@pytest.mark.exhaustive
-def test_the_kernel_of_a_wall_that_changes_is_that_of_the_cpu():
-    """Its text runs on a grid of threads; the kernel compiles."""
-    grid, start = np.array([0.0, 1e-9]), {"H2O": 1.0, "H2": 0.1, "H": 0.01}
-    wall = Wall(4e10, Trajectory([0.0, 5e-10, 1e-9], [500.0, 300.0, 900.0]), 3.0)
-    options = {"temperature": 1500.0, "pressure": 1e6, "heating": "constant-volume", "wall": wall}
-    _, zones, launch = launch_of(GAS, start, 32, "rodas4", 1e-2, 2_000, grid=grid, **options)
-    found, scratch = empty_outcome(zones, grid), np.zeros((1, launch.scratch_count))
-    arguments = launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found)
-    Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8).run(*arguments)
-    one = integrate(
-        GAS, times=grid, initial=start, rtol=1e-2, method="rodas4", device="cpu", **options
-    )
-    assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
-    np.testing.assert_allclose(found.amounts[0, :, 4], one["temperature"][0], rtol=1e-8)
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)
-
-
 def test_bdf_refuses_a_wall_that_changes_and_parts_refuse_functions_by_zone(tmp_path):
     with pytest.raises(ergode.PlanError, match="'bdf' cannot integrate a wall that changes in"):
         asked(wall=Wall(1.0, lambda t: 300.0 + t, 1.0), method="bdf")
@@ -382,21 +312,3 @@ def test_bdf_refuses_a_wall_that_changes_and_parts_refuse_functions_by_zone(tmp_
             wall=Wall(1.0, lambda t: [300.0 + t, 400.0], 1.0), store=tmp_path / "r.zarr",
             method="rodas4",
         )  # fmt: skip
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
-def test_a_wall_that_changes_on_a_device(method):
-    wall = Wall(
-        np.geomspace(1e6, 1e8, 5), Trajectory([0.0, 3e-7, 1e-6], [300.0, 900.0, 500.0]), 2.0
-    )
-    one, other = (
-        integrate(
-            GAS, times=[0.0, 1e-7, 1e-6], initial={"H2O": 1.0, "H2": 0.1, "H": 0.01},
-            temperature=np.linspace(1200.0, 2000.0, 5), pressure=1e6, heating="constant-volume",
-            wall=wall, method=method, device=device,
-        )
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
-    np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=2e-8)

@@ -15,8 +15,6 @@ pytest.importorskip("libsbml")
 DATA = Path(__file__).parents[3] / "shared" / "data" / "dsmts"
 CASES = sorted(path.parent.name for path in DATA.glob("*/model.xml")) if DATA.is_dir() else []
 pytestmark = pytest.mark.skipif(not CASES, reason=f"{DATA} is not there")
-
-MASS_ACTION = (Law.STOCHASTIC, Law.DETERMINISTIC)
 WHOLE_RATES = {("00025", "Immigration"), ("00035", "Dimerisation")}
 
 

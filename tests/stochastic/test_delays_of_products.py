@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from both_devices import on_both
 
 import ergode
 from ergode import ModelError, Reaction, ReactionNetwork
@@ -140,12 +141,9 @@ def test_random_delays_in_space():
 
 @pytest.mark.cuda
 def test_a_gpu_has_the_random_delays_of_a_cpu():
-    cpu, gpu = (run(MADE, replicates=200, device=device) for device in ("cpu", "cuda"))
+    cpu, gpu = on_both(run, MADE, replicates=200)
     np.testing.assert_array_equal(cpu["amount"], gpu["amount"])
     network = ReactionNetwork(MADE.species, [*MADE.reactions, Reaction("A -> B", rate_constant=1)])
     space = ergode.ReactionDiffusion(network, (4,), diffusion=dict.fromkeys(HELD, 0.1))
-    cpu, gpu = (
-        ergode.stochastic.simulate_space(space, times=TIMES, replicates=20, device=device)
-        for device in ("cpu", "cuda")
-    )
+    cpu, gpu = on_both(ergode.stochastic.simulate_space, space, times=TIMES, replicates=20)
     np.testing.assert_array_equal(cpu["amount"], gpu["amount"])

@@ -1,9 +1,9 @@
 import math
-import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from kernel_text import module_of
 
 from ergode.trajectories.adaptive.arguments import Out, Run, Storage
 
@@ -104,18 +104,9 @@ class _Grid:
 
 
 def _run_as_python(kernel, threads, *arguments):
-    text = re.sub(r"from ergode\.core\.cuda import .*", "", kernel.source("cuda").text)
     machine = _Grid()
-    module = {
-        "cuda": machine,
-        "device_function": lambda f: f,
-        "kernel": lambda f: f,
-        "fma": lambda a, b, c: a * b + c,
-        "to_bits": lambda x: np.float64(x).view(np.uint64),
-        "from_bits": lambda x: np.uint64(x).view(np.float64),
-    }
+    module = module_of(kernel.source("cuda").text, machine)
     with np.errstate(all="ignore"):
-        exec(text, module)
         for machine.thread in range(threads):
             module["integrate_cuda"](*arguments)
 

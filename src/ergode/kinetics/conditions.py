@@ -142,7 +142,7 @@ def zones_of(
     }  # fmt: skip
     squeezed, piston = None, volume if isinstance(volume, Piston) else None
     if piston is not None:
-        _check_piston(mechanism, heating, reactor)
+        _check_piston(heating, reactor)
         named["volume"] = given = None
     if given and named[given] is not None and grid is not None:
         squeezed = given_over_time(given, named[given], grid, rtol)
@@ -275,7 +275,7 @@ def zones_of(
     )  # fmt: skip
 
 
-def _check_piston(mechanism: Mechanism, heating: str | None, reactor: Any) -> None:
+def _check_piston(heating: str | None, reactor: Any) -> None:
     if heating != "given-volume":
         raise ModelError("volume is a Piston; it is for heating='given-volume'")
     if reactor is not None:
@@ -313,7 +313,7 @@ def _formula_inputs(
 
 
 def own_amounts(
-    network: ReactionNetwork, parameters: Mapping[str, np.ndarray] | None = None
+    network: ReactionNetwork, parameters: Mapping[str, np.ndarray] | None
 ) -> list[np.ndarray]:
     """The network's initial amount of each species, shape [1] or that of the parameters."""
     values = network.evaluate_parameters(parameters)
@@ -360,11 +360,7 @@ def _gas(
 
 
 def _check_given(
-    mechanism: Mechanism,
-    histories: Mapping[str, Any],
-    heating: str | None,
-    *,
-    has_piston: bool = False,
+    mechanism: Mechanism, histories: Mapping[str, Any], heating: str | None, *, has_piston: bool
 ) -> None:
     if heating and not (mechanism.nuclear or mechanism.molecular):
         raise ModelError(

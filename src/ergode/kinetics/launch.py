@@ -12,31 +12,9 @@ import numpy as np
 from ergode.core import kernels, resident
 from ergode.core.devices import Device
 from ergode.core.status import Status
+from ergode.kinetics import kernel_options
 from ergode.kinetics.block.launch import Launch, run_on_device
 from ergode.kinetics.conditions import Zones
-from ergode.kinetics.kernel_options import (
-    COMPOSED,
-    COMPRESSED,
-    DYNAMIC,
-    FED,
-    FLOW,
-    FORMULAS,
-    HEATING,
-    MIXTURES,
-    MOLECULES,
-    MOVING,
-    NEUTRINOS,
-    OWN_TOLERANCES,
-    PLASMA,
-    POWERS,
-    REVERSIBLE,
-    SELF_HEATING,
-    SUNLIT,
-    SWEPT,
-    THIRD_BODIES,
-    TIMED,
-    WALLED,
-)
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.equation_of_state import (
     EquationOfState,
@@ -135,15 +113,16 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
     """Bindings of kernels that compute coefficients: kinds of network, never its size."""
     reversible, dependent = mechanism.rates.reverse.size > 0, mechanism.has_third_bodies
     return {
-        THIRD_BODIES: dependent,
-        MIXTURES: mechanism.has_mixtures,
-        PLASMA: mechanism.has_plasma,
-        POWERS: mechanism.has_powers,
-        FORMULAS: mechanism.has_formulas,
-        COMPOSED: mechanism.has_composed,
-        SUNLIT: mechanism.has_sunlight,
-        REVERSIBLE: reversible,
-        MOLECULES: mechanism.molecular and (reversible or dependent or heating != FIXED),
+        kernel_options.THIRD_BODIES: dependent,
+        kernel_options.MIXTURES: mechanism.has_mixtures,
+        kernel_options.PLASMA: mechanism.has_plasma,
+        kernel_options.POWERS: mechanism.has_powers,
+        kernel_options.FORMULAS: mechanism.has_formulas,
+        kernel_options.COMPOSED: mechanism.has_composed,
+        kernel_options.SUNLIT: mechanism.has_sunlight,
+        kernel_options.REVERSIBLE: reversible,
+        kernel_options.MOLECULES: mechanism.molecular
+        and (reversible or dependent or heating != FIXED),
     }
 
 
@@ -152,12 +131,12 @@ def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
     timed = zones.history.times.size > 1
     varies = mechanism.has_third_bodies or mechanism.has_plasma or timed or zones.tank_count > 1
     return rate_bindings(mechanism, zones.heating) | {
-        DYNAMIC: zones.heating != FIXED or varies,
-        TIMED: timed,
-        SWEPT: zones.history.factors is not UNSWEPT,
-        FLOW: zones.flow,
-        FED: zones.is_fed,
-        OWN_TOLERANCES: not isinstance(zones.history.tolerances, tuple),
+        kernel_options.DYNAMIC: zones.heating != FIXED or varies,
+        kernel_options.TIMED: timed,
+        kernel_options.SWEPT: zones.history.factors is not UNSWEPT,
+        kernel_options.FLOW: zones.flow,
+        kernel_options.FED: zones.is_fed,
+        kernel_options.OWN_TOLERANCES: not isinstance(zones.history.tolerances, tuple),
     }
 
 
@@ -171,11 +150,11 @@ def matter_bindings(
     heats = zones.heating != FIXED and mechanism.nuclear
     state = state if heats else "ideal"
     bound = {
-        HEATING: zones.heating, NEUTRINOS: neutrinos and heats,
-        SELF_HEATING: zones.heating != FIXED and not zones.isothermal,
-        COMPRESSED: zones.is_compressed,
-        MOVING: zones.moving,
-        WALLED: zones.walled,
+        kernel_options.HEATING: zones.heating, kernel_options.NEUTRINOS: neutrinos and heats,
+        kernel_options.SELF_HEATING: zones.heating != FIXED and not zones.isothermal,
+        kernel_options.COMPRESSED: zones.is_compressed,
+        kernel_options.MOVING: zones.moving,
+        kernel_options.WALLED: zones.walled,
     }  # fmt: skip
     # An option that no kernel names is an error.
     needs_pressure = (zones.heating == PRESSURE or zones.is_compressed) and mechanism.nuclear

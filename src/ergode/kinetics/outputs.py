@@ -12,6 +12,7 @@ from ergode.core.foreign import on_host
 from ergode.core.results import SWEPT, Variable
 from ergode.core.slices import in_slices
 from ergode.core.status import Status
+from ergode.kinetics import validity
 from ergode.kinetics.compositions import molar_masses
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.launch import Options
@@ -27,14 +28,6 @@ from ergode.kinetics.physics.equilibrium import near_equilibrium
 from ergode.kinetics.physics.neutrinos import losses_at
 from ergode.kinetics.pistons import motion_of
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STIRRED, Outcome
-from ergode.kinetics.validity import (
-    HOTTEST,
-    warn_of_coupling,
-    warn_of_fits,
-    warn_of_polynomials,
-    warn_of_temperatures,
-    warn_of_traces,
-)
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import TIME
 from ergode.models.reactions.network import ReactionNetwork
@@ -200,15 +193,17 @@ def dataset_of(
     }
     amounts = outcome.amounts[:, :, :count]
     if isinstance(amounts, np.ndarray):
-        warn_of_traces(mechanism, amounts, _absolute(mechanism, zones, options))
-        warn_of_temperatures(network, temperature)
+        validity.warn_of_traces(mechanism, amounts, _absolute(mechanism, zones, options))
+        validity.warn_of_temperatures(network, temperature)
 
     def derive() -> dict[str, np.ndarray]:
         there = outcome.on_host().amounts
         here = there[:, :, :count], on_host(temperature), _volumes(zones, there)
         if mechanism.nuclear:
-            if np.fmax.reduce(here[1], None) > max(HOTTEST, zones.history.temperature.max()):
-                warn_of_fits(network, here[1], "")  # of zones that heated themselves
+            if np.fmax.reduce(here[1], None) > max(
+                validity.HOTTEST, zones.history.temperature.max()
+            ):
+                validity.warn_of_fits(network, here[1], "")  # of zones that heated themselves
             found = _of_nuclei(mechanism, zones, grid, options, *here)
         else:
             found = _of_others(network, mechanism, zones, grid, parameters, *here)
@@ -300,7 +295,7 @@ def _of_nuclei(
             state, temperature, density[:, 0], nuclei, electrons, density / density[:, :1]
         )
     warn_of_pairs(state, temperature, density, electrons)
-    warn_of_coupling(mechanism, temperature, density, amounts)
+    validity.warn_of_coupling(mechanism, temperature, density, amounts)
     pressure, thermal = matter_at(state, temperature, density, nuclei, electrons)
     if zones.heating == PRESSURE:
         thermal += pressure / density  # the enthalpy
@@ -334,7 +329,7 @@ def _of_others(
     """Variables of molecules and others that follow from the amounts [zone, time, species]."""
     values = {}
     if mechanism.molecular:
-        warn_of_polynomials(network, temperature, amounts)
+        validity.warn_of_polynomials(network, temperature, amounts)
     if zones.heating != FIXED and _keeps_energy(zones):
         values["energy_error"] = molecular_energy_error(
             network, amounts, temperature, zones.heating == PRESSURE

@@ -15,14 +15,7 @@ from ergode.core.arguments import as_numbers
 from ergode.core.errors import ModelError
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.physics.third_bodies import (
-    ACTIVATED,
-    BLOWERS_MASEL,
-    CHEBYSHEV,
-    LOGARITHMIC,
-    MIXTURE,
-    PLAIN,
-)
+from ergode.kinetics.physics import third_bodies
 from ergode.kinetics.tables import UNSWEPT
 from ergode.models.reactions.network import ReactionNetwork
 
@@ -44,14 +37,14 @@ def owners_of(mechanism: Mechanism) -> tuple[np.ndarray, dict[int, str]]:
     fixed |= dict.fromkeys(rates.plasma.weak_reaction.tolist(), "it has a weak table")
     for i, k in enumerate(rates.third_body_reaction.tolist()):
         low, kind = int(rates.third_body_low[i]), int(rates.third_body_kind[i])
-        if kind == CHEBYSHEV:
+        if kind == third_bodies.CHEBYSHEV:
             fixed[k] = "it is a Chebyshev"
-        elif kind == MIXTURE:
+        elif kind == third_bodies.MIXTURE:
             fixed[k] = "it is a LinearBurke"
-        elif kind == LOGARITHMIC:
+        elif kind == third_bodies.LOGARITHMIC:
             size = int(rates.third_body_start[i + 1]) - int(rates.third_body_start[i])
             slots[low : low + size] = k
-        elif kind % ACTIVATED not in (PLAIN, BLOWERS_MASEL):
+        elif kind % third_bodies.ACTIVATED not in (third_bodies.PLAIN, third_bodies.BLOWERS_MASEL):
             slots[low] = k
     slots[rates.composed.first] = rates.composed.branched
     start = rates.slot_start.astype(np.int64)

@@ -13,6 +13,7 @@ from ergode.core.group import ONE, Group
 from ergode.core.inputs import recorded
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
+from ergode.kinetics import validity
 from ergode.kinetics.conditions import Zones, zones_of
 from ergode.kinetics.implicit.system import coefficients
 from ergode.kinetics.kernel_options import MOLECULES, SWEPT
@@ -20,12 +21,6 @@ from ergode.kinetics.launch import rate_bindings
 from ergode.kinetics.network.to_tables import Mechanism, to_tables
 from ergode.kinetics.sweep import factors_of, parted
 from ergode.kinetics.tables import FIRST_OF_PARAMETERS, SUNLIGHT, TIME
-from ergode.kinetics.validity import (
-    warn_of_coupling,
-    warn_of_fits,
-    warn_of_polynomials,
-    warn_of_temperatures,
-)
 from ergode.models.reactions.network import ReactionNetwork
 
 if TYPE_CHECKING:
@@ -120,12 +115,12 @@ def reaction_rates(
         column[:, 0].copy() for column in (zones.history.temperature, zones.history.density)
     )
     if temperature is not None:
-        warn_of_temperatures(network, hot)
+        validity.warn_of_temperatures(network, hot)
     if mechanism.nuclear:
-        warn_of_fits(network, hot, "colder nuclei hardly react")
-        warn_of_coupling(mechanism, hot, dense, zones.amounts)
+        validity.warn_of_fits(network, hot, "colder nuclei hardly react")
+        validity.warn_of_coupling(mechanism, hot, dense, zones.amounts)
     elif mechanism.molecular:
-        warn_of_polynomials(network, hot, zones.amounts)
+        validity.warn_of_polynomials(network, hot, zones.amounts)
     devices.resolve("cpu").run(
         kernels.for_each(_coefficients, bindings=bindings), count,
         rates._replace(formulas=rates.formulas.for_kernels if mechanism.has_formulas else ()),

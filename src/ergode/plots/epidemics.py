@@ -13,16 +13,7 @@ from ergode.core.arguments import as_numbers, names_in
 from ergode.core.errors import PlanError
 from ergode.core.status import has_failed
 from ergode.models.epidemic.dates import dates_of
-from ergode.plots.frame import (
-    check_figure_path,
-    curve_style,
-    figure_of,
-    new_axes,
-    quiet,
-    save_figure,
-    time_label,
-    with_dims,
-)
+from ergode.plots import frame
 
 if TYPE_CHECKING:
     import xarray
@@ -101,7 +92,7 @@ def epidemic_curves(
             f"the dataset has no curves: expected the variable 'count' or 'mean', found {found}; "
             "simulate with output='counts' or 'statistics'"
         )
-    dataset = with_dims(dataset, "replicate", "time", "compartment")
+    dataset = frame.with_dims(dataset, "replicate", "time", "compartment")
     swept = set(dataset["count" if "count" in dataset else "mean"].dims)
     swept -= {"replicate", "time", "compartment", "stratum"}
     if swept:
@@ -119,7 +110,7 @@ def epidemic_curves(
     time = dataset["date" if "date" in dataset.coords else "time"].values
     styles = _styles(known)
 
-    ax = ax or new_axes()
+    ax = ax or frame.new_axes()
     pairs = [(low, -1 - low) for low in range(len(levels) // 2)]
     for name in chosen:
         rows = curves[known.index(name)]
@@ -251,9 +242,9 @@ def save_epidemic_curves(
     WriteError
         The file could not be written, for example because the disk is full.
     """
-    path = check_figure_path(path)
-    figure = figure_of(epidemic_curves, dataset, compartments=compartments, observed=observed)
-    return save_figure(figure, path, title, overwrite=overwrite)
+    path = frame.check_figure_path(path)
+    figure = frame.figure_of(epidemic_curves, dataset, compartments=compartments, observed=observed)
+    return frame.save_figure(figure, path, title, overwrite=overwrite)
 
 
 def _curves(dataset: xarray.Dataset) -> tuple[np.ndarray, list[float], str]:
@@ -294,7 +285,7 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     colours = [_USUAL[name] for name in usual]
     colours += [colour for colour in _SPARE if colour not in colours]
     others = [name for name in names if name not in _USUAL]
-    return {name: curve_style(i, colours) for i, name in enumerate([*usual, *others])}
+    return {name: frame.curve_style(i, colours) for i, name in enumerate([*usual, *others])}
 
 
 def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str, axis: str) -> None:
@@ -306,7 +297,7 @@ def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str, axis: str) -> No
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         ax.set_xlabel("date")
     else:
-        ax.set_xlabel(time_label(unit))
+        ax.set_xlabel(frame.time_label(unit))
     ax.set_ylabel(axis)
     ax.set_xlim(time.min(), time.max() if time.max() > time.min() else None)
     ax.set_ylim(bottom=0)
@@ -314,7 +305,7 @@ def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str, axis: str) -> No
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.grid(axis="y", alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
-    quiet(ax)
+    frame.quiet(ax)
     # The legend and the caption are above the axes, where they hide no curve.
     handles, _ = ax.get_legend_handles_labels()
     columns = min(len(handles), 8)

@@ -17,15 +17,7 @@ from typing import Any, NamedTuple
 
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ReadError
-from ergode.models.rules.generation import (
-    Condition,
-    Generated,
-    Generator,
-    Rule,
-    RuleError,
-    TooManyError,
-    rule_of,
-)
+from ergode.models.rules import generation
 from ergode.models.rules.patterns import Graph, Molecule, Site, canonical, matches
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -156,7 +148,7 @@ def generated(
         for line in blocks.get(block, ()):
             try:
                 found.append(read(line.text))
-            except (_SyntaxError, RuleError) as error:
+            except (_SyntaxError, generation.RuleError) as error:
                 raise fail(line.number, str(error)) from None
         return found
 
@@ -169,10 +161,10 @@ def generated(
         replace(rule, name=rule.name or f"_R{k}") for k, some in enumerate(made, 1) for rule in some
     ]
     observables = each("observables", lambda text: _observable(text, declared))
-    generator = Generator(rules, most, math.inf if largest is None else largest)
+    generator = generation.Generator(rules, most, math.inf if largest is None else largest)
     try:
         found = generator.run([seed.graph for seed in seeds], iterations)
-    except TooManyError:
+    except generation.TooManyError:
         raise fail(
             blocks["reaction rules"][0].number,
             f"the rules make more than max_species = {most:,} species; raise it, or bound them by "
@@ -195,7 +187,7 @@ def generated(
 
 
 def _reaction_words(
-    left: Sequence[int], right: Sequence[int], factor: Fraction, rule: Rule
+    left: Sequence[int], right: Sequence[int], factor: Fraction, rule: generation.Rule
 ) -> list[str]:
     sides = [",".join(str(number + 1) for number in side) or "0" for side in (left, right)]
     law, _, constants = rule.rate.partition(" ")
@@ -308,7 +300,9 @@ def _observable(text: str, types: Sites) -> tuple[str, str, list[tuple[Graph, st
         at = len(rest) - len(left.removeprefix(",").lstrip())
 
 
-def _group(found: Generated, kind: str, patterns: Sequence[tuple[Graph, str]]) -> list[str]:
+def _group(
+    found: generation.Generated, kind: str, patterns: Sequence[tuple[Graph, str]]
+) -> list[str]:
     terms = []
     for number, species in enumerate(found.species, 1):
         counts = [_count(graph, condition, species) for graph, condition in patterns]
@@ -347,7 +341,7 @@ class _Statement:
     def _rates(self, text: str) -> list[str]:
         """The rates, without the keywords behind them, which are kept."""
         self.delete_molecules = False
-        self.conditions: list[Condition] = []
+        self.conditions: list[generation.Condition] = []
         found = _KEYWORD.search(text)
         rates = text[: found.start()] if found else text
         while found:
@@ -364,7 +358,7 @@ class _Statement:
                     raise _SyntaxError(f"'{which}' is none of the {count} {found['side']}")
                 graphs = [_pattern(one)[0] for one in patterns]
                 self.conditions.append(
-                    Condition(
+                    generation.Condition(
                         found["kind"] == "include", found["side"] == "reactants", int(which) - 1,
                         tuple(graphs),
                     )
@@ -377,7 +371,7 @@ class _Statement:
             raise _SyntaxError(f"the rule has {len(parts)} rate(s); expected {expected}")
         return parts
 
-    def rules(self, types: Sites, declared: Sites) -> list[Rule]:
+    def rules(self, types: Sites, declared: Sites) -> list[generation.Rule]:
         """The rule, and the one backwards; their names are empty if the line has no label."""
         patterns = (one for condition in self.conditions for one in condition.patterns)
         for graph in (*self.left, *self.right, *patterns):
@@ -390,7 +384,7 @@ class _Statement:
         )  # fmt: skip
         made = []
         for back, rate in enumerate(self.rates):
-            rule = rule_of(
+            rule = generation.rule_of(
                 f"{self.label}{'r' * back}" if self.label else "",
                 *((right, left) if back else (left, right)), rate,
                 delete_molecules=self.delete_molecules,

@@ -72,7 +72,7 @@ def text_of(
         raise ReadError(f"{path}: cannot be read as text: {error}") from None
 
 
-def bytes_of(path: str | os.PathLike[str], *, largest: int = LARGEST) -> bytes:
+def bytes_of(path: str | os.PathLike[str], *, largest: int) -> bytes:
     """The content of a file.
 
     Raises a ReadError if the file does not exist, cannot be read, or is too large.

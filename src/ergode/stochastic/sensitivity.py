@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, results
-from ergode.core.arguments import (
-    by_name,
-    check_once,
-    check_text,
-    integer,
-    is_finite_number,
-    sequence,
-)
+from ergode.core import arguments, devices, results
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.inputs import recorded
 from ergode.core.launch import warn
@@ -132,7 +124,7 @@ def sensitivities(
     >>> bool(found["sensitivity"].sel(parameter="mu") < 0)
     True
     """
-    if not is_finite_number(relative_step) or not 0 < relative_step < 1:
+    if not arguments.is_finite_number(relative_step) or not 0 < relative_step < 1:
         raise PlanError(f"relative_step is {relative_step!r}; expected a number between 0 and 1")
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
@@ -141,13 +133,13 @@ def sensitivities(
     stopwatch = Stopwatch()
     known = network.evaluate_parameters()
     numbers = [name for name, value in network.parameters.items() if isinstance(value, float)]
-    names = numbers if parameters is None else sequence("parameters", parameters, "names")
+    names = numbers if parameters is None else arguments.sequence("parameters", parameters, "names")
     for name in names:
-        check_text("sensitivities", "a parameter", name)
-    check_once("parameters", names)
+        arguments.check_text("sensitivities", "a parameter", name)
+    arguments.check_once("parameters", names)
     network.evaluate_parameters(dict.fromkeys(names, 1.0))
-    replicates = integer("replicates", replicates, 1, 2**32 - 1)
-    start = by_name("initial", initial, "values")
+    replicates = arguments.integer("replicates", replicates, 1, 2**32 - 1)
+    start = arguments.by_name("initial", initial, "values")
     for name, value in start.items():
         if np.ndim(value):
             raise PlanError(f"initial of '{name}' is {value!r}; expected one number, not a sweep")

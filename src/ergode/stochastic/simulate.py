@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, log, results
-from ergode.core.arguments import (
-    by_name,
-    check_switch,
-    choice,
-    did_you_mean,
-    integer,
-    refuse_idle,
-    replicate_numbers,
-    time_grid,
-)
+from ergode.core import arguments, devices, launch, log, results
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import FailureWarning, ModelError, PlanError
 from ergode.core.launch import check_room
@@ -218,18 +208,20 @@ def simulate(
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
     stopwatch = Stopwatch()
-    grid = time_grid(times)
+    grid = arguments.time_grid(times)
     if grid.size < 2:
         raise ModelError("times has one time; expected at least a start and an end")
-    numbers = replicate_numbers(replicates, REPLICATES_MOST)
-    check_switch("simulate", "common_random_numbers", common_random_numbers)
-    seed = integer("seed", seed, 0, 2**64 - 1)
-    max_firings = integer("max_firings", max_firings, 1, 2**62)
+    numbers = arguments.replicate_numbers(replicates, REPLICATES_MOST)
+    arguments.check_switch("simulate", "common_random_numbers", common_random_numbers)
+    seed = arguments.integer("seed", seed, 0, 2**64 - 1)
+    max_firings = arguments.integer("max_firings", max_firings, 1, 2**62)
     kind = outputs.kind(output)
     condition = _condition(network, stop, output, kind)
     if rounding is not None:
-        choice("rounding", rounding, get_args(Rounding))
-    refuse_idle(rounding=(rounding is not None and not network.events, "there are no events"))
+        arguments.choice("rounding", rounding, get_args(Rounding))
+    arguments.refuse_idle(
+        rounding=(rounding is not None and not network.events, "there are no events")
+    )
     asked = methods.named(method)
     whole = asked is None or asked.whole
     layout = sweep_of(network, parameters, initial, results.names("stochastic", output))
@@ -339,14 +331,14 @@ def sweep_of(
     """
     given: dict[str, Mapping[str, Any]] = {}
     for argument, mapping in (("parameters", parameters), ("initial", initial)):
-        by_name(argument, mapping, "values")
+        arguments.by_name(argument, mapping, "values")
         given[argument] = {} if mapping is None else mapping
     network.evaluate_parameters(dict.fromkeys(given["parameters"], 1.0))
     for name in given["initial"]:
         if name not in network.index:
             raise ModelError(
                 f"initial has '{name}', which is not a species of the network"
-                f"{did_you_mean(name, network.index)}"
+                f"{arguments.did_you_mean(name, network.index)}"
             )
     names = {argument: list(mapping) for argument, mapping in given.items()}
     return lay_out(names, given, reserved=reserved, along=POINT, owner="the network")

@@ -36,31 +36,16 @@ from ergode.models.sweep import (
     refuse_reserved,
     replicated,
 )
+from ergode.trajectories import backward, runs
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.arrays.delayed import history_functions
 from ergode.trajectories.arrays.watched import check_watched
-from ergode.trajectories.backward import (
-    descends,
-    in_time,
-    reversed_events,
-    reversed_field,
-    reversed_observables,
-)
 from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import have_common_step
 from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.labels import check_step_labels, dataset
 from ergode.trajectories.methods import MethodName, choose
 from ergode.trajectories.observables import check_observables
-from ergode.trajectories.runs import (
-    Problem,
-    follow_apart,
-    follow_arrays,
-    follow_long,
-    follow_together,
-    follow_wide,
-    refuse_rows,
-)
 from ergode.trajectories.steppers.noise import Paths
 from ergode.trajectories.tolerances import check_steps, check_tolerances, step_of_noise
 
@@ -356,10 +341,13 @@ def integrate(
             check_step_labels(field, dense_output)
         field.arrays.also(check_watched(field, events, observables)).check_times(grid)
     model, way = field, 1.0
-    if descends(grid):
-        field, way = reversed_field(field), -1.0
+    if backward.descends(grid):
+        field, way = backward.reversed_field(field), -1.0
         if field.arrays is None:  # the functions of arrays are reversed where they are called
-            events, observables = reversed_events(events), reversed_observables(observables, model)
+            events, observables = (
+                backward.reversed_events(events),
+                backward.reversed_observables(observables, model),
+            )
     layout = _layout(field, initial, {} if parameters is None else parameters)
     attrs: dict[str, Any] = {}
     if field.diffusion is not None and layout.dims:
@@ -382,7 +370,7 @@ def integrate(
         field, method, step, watched=bool(events or observables or every_step or dense_output),
         free=not common or known.sampled or known.breakpoints.size > 0,
     )  # fmt: skip
-    refuse_rows(field, rows, history, chosen)
+    runs.refuse_rows(field, rows, history, chosen)
     control = Control(
         rtol=rtol,
         atol=tolerance,
@@ -395,7 +383,7 @@ def integrate(
         recorded=integer("record", record, 0, 2**31 - 1),
         powers=chosen.method.powers if dense_output else 0,
     )
-    problem = Problem(
+    problem = runs.Problem(
         field, rows, layout, way * grid, known, devices.resolve(device), precision,
         Paths(
             integer("seed", seed, 0, 2**64 - 1),
@@ -421,18 +409,18 @@ def integrate(
     log.tell_choice(chosen.method.name, chosen.reason, place.name, place.model)
     with launch.Interruptible("trajectories", "were integrated") as run:
         if field.arrays is not None:
-            found = follow_arrays(problem, chosen, control, every_step or dense_output)
+            found = runs.follow_arrays(problem, chosen, control, every_step or dense_output)
         elif chosen.method.is_long(field) and all(hasattr(o, "variable") for o in observables):
-            found = follow_long(problem, chosen, control, every_step or dense_output)
+            found = runs.follow_long(problem, chosen, control, every_step or dense_output)
         elif chosen.is_fixed:
-            found = follow_together(problem, chosen, control)
+            found = runs.follow_together(problem, chosen, control)
         elif chosen.is_wide:
-            found = follow_wide(problem, chosen, control, every_step or dense_output)
+            found = runs.follow_wide(problem, chosen, control, every_step or dense_output)
         else:
-            found = follow_apart(problem, chosen, control, every_step or dense_output)
+            found = runs.follow_apart(problem, chosen, control, every_step or dense_output)
         run.ends_with(found.status)
         if way < 0.0:
-            problem, found = problem._replace(field=model, grid=grid), in_time(found)
+            problem, found = problem._replace(field=model, grid=grid), backward.in_time(found)
         return dataset(problem, chosen, control, found, stopwatch, attrs)
 
 

@@ -17,21 +17,10 @@ from ergode.trajectories.steppers import (
     rosenbrock,
     splitting,
     stepper,
+    tableaus,
 )
 from ergode.trajectories.steppers.derivatives import additive, mixed_noise, separated
 from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau
-from ergode.trajectories.steppers.tableaus import (
-    BLANES_MOAN4,
-    DOP853,
-    DOPRI5,
-    EULER,
-    KAHAN_LI6,
-    RK4,
-    SUZUKI_UMENO8,
-    TSIT5,
-    VERLET,
-    Tableau,
-)
 
 MethodName = Literal[
     "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rkc2", "rosenbrock23", "rodas5p",
@@ -70,7 +59,7 @@ class Method(methods.Method):
     stiff: bool
     bindings: Mapping[Any, Any] = field(repr=False)  # bindings of the kernel of `adaptive`
     # Butcher tableau of an explicit method.
-    tableau: Tableau | None = field(default=None, repr=False)
+    tableau: tableaus.Tableau | None = field(default=None, repr=False)
     scheme: int = 0  # scheme of the noise (see `noise.SCHEME`); 0 without noise
     # Whether it has as many stages as stability needs; for variables that are arrays.
     stabilised: bool = False
@@ -242,7 +231,7 @@ def milstein_limits(field: VectorField) -> str | None:
 # ---- the table
 
 
-def _explicit(name: str, summary: str, use: str, tableau: Tableau, **more: Any) -> Method:
+def _explicit(name: str, summary: str, use: str, tableau: tableaus.Tableau, **more: Any) -> Method:
     bindings = {
         stepper.step: explicit.step,
         explicit.B: tableau.b,
@@ -288,7 +277,7 @@ def _rosenbrock(
     )
 
 
-def _symplectic(name: str, summary: str, use: str, tableau: Tableau) -> Method:
+def _symplectic(name: str, summary: str, use: str, tableau: tableaus.Tableau) -> Method:
     bindings = {stepper.step: splitting.step, stepper.DENSE: tableau.dense}
     return Method(name, summary, use, tableau.order, False, False, bindings, tableau)
 
@@ -296,7 +285,7 @@ def _symplectic(name: str, summary: str, use: str, tableau: Tableau) -> Method:
 def _noisy(name: str, summary: str, use: str, order: float, scheme: int, **more: Any) -> Method:
     # Dense output of a stochastic step: a straight line.
     bindings = {stepper.DENSE: ((1.0,),), noise.SCHEME: scheme}
-    return Method(name, summary, use, order, False, False, bindings, EULER, scheme, **more)
+    return Method(name, summary, use, order, False, False, bindings, tableaus.EULER, scheme, **more)
 
 
 _KVAERNO5 = {
@@ -307,22 +296,22 @@ _KVAERNO5 = {
 METHODS = {
     one.name: one
     for one in (
-        _explicit("euler", "Euler's method, of order 1", "comparison", EULER),
+        _explicit("euler", "Euler's method, of order 1", "comparison", tableaus.EULER),
         _explicit(
             "rk4", "the classical Runge-Kutta method, of order 4", "the fastest fixed steps",
-            RK4, why_automatic=_auto_rk4,
+            tableaus.RK4, why_automatic=_auto_rk4,
         ),
         _explicit(
             "tsit5", "Tsitouras' explicit pair, of order 5", "equations that are not stiff",
-            TSIT5, why_automatic=_auto_tsit5,
+            tableaus.TSIT5, why_automatic=_auto_tsit5,
         ),
         _explicit(
             "dopri5", "Dormand and Prince's explicit pair, of order 5",
-            "comparison with other codes", DOPRI5,
+            "comparison with other codes", tableaus.DOPRI5,
         ),
         _explicit(
             "dop853", "Dormand and Prince's explicit method of order 8",
-            "equations that are not stiff, to 8 digits and more", DOP853,
+            "equations that are not stiff, to 8 digits and more", tableaus.DOP853,
         ),
         Method(
             "rkc2", "a Runge-Kutta-Chebyshev method of order 2, with as many stages as stability "
@@ -349,19 +338,19 @@ METHODS = {
         ),
         _symplectic(
             "verlet", "the Stoermer-Verlet or leapfrog method, symplectic of order 2",
-            "long times, with positions and momenta", VERLET,
+            "long times, with positions and momenta", tableaus.VERLET,
         ),
         _symplectic(
             "blanes-moan4", "Blanes and Moan's symplectic method of order 4",
-            "long times, to 3 to 6 digits", BLANES_MOAN4,
+            "long times, to 3 to 6 digits", tableaus.BLANES_MOAN4,
         ),
         _symplectic(
             "kahan-li6", "Kahan and Li's symplectic method of order 6",
-            "long times, to 6 to 10 digits", KAHAN_LI6,
+            "long times, to 6 to 10 digits", tableaus.KAHAN_LI6,
         ),
         _symplectic(
             "suzuki-umeno8", "Suzuki and Umeno's symplectic method of order 8",
-            "long times, to 10 digits and more", SUZUKI_UMENO8,
+            "long times, to 10 digits and more", tableaus.SUZUKI_UMENO8,
         ),
         _noisy(
             "euler-maruyama", "Euler's method with noise, of strong order 1/2", "any noise", 0.5,

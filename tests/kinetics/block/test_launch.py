@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from grid_of_threads import Block
-from kernel_cases import CARBON, CASES, EXPLICIT, ROBERTSON, WITH_TABLES, burning, launch_of
+from kernel_cases import CARBON, CASES, EXPLICIT, ROBERTSON, launch_of
 from type_ia import TYPE_IA
 
 import ergode
@@ -72,106 +73,6 @@ def test_no_warp_reads_what_another_changes(method):
     block.run(*launch.arguments(zones.history, grid, scratch, counter, found))
     assert found.taken.item() + found.repeated.item() >= 3
     assert not block.races
-
-
-@pytest.mark.parametrize("method", ["rodas4", "asymptotic"])
-def test_a_block_follows_tables_of_temperature(method):
-    """Tables, branches and a temperature that changes beyond both ends of them."""
-    grid = np.array([0.0, 0.4, 1.0])
-    course = ergode.kinetics.Trajectory([0.0, 1.0], [5e7, 2e10])
-    _, zones, launch = launch_of(
-        WITH_TABLES, {"A": 1.0}, 32, method, temperature=course, grid=grid, limit=20_000
-    )
-    found, expected = empty_outcome(zones, grid), empty_outcome(zones, grid)
-    block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
-    scratch = np.zeros((1, launch.scratch_count))
-    block.run(*launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found))
-    options = Options(METHODS[method].runner, 1e-2, None, True, 20_000)
-    mechanism = to_tables(WITH_TABLES)
-    run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
-    assert expected.status.item() == 0 and expected.amounts[0, -1, 2] > 1e-3
-    np.testing.assert_array_equal(found.taken, expected.taken)
-    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
-
-
-@pytest.mark.parametrize("method", ["rodas4", "asymptotic", "quasi-steady-state"])
-def test_a_block_follows_conditions_as_a_thread_does(method):
-    law = ergode.Arrhenius(1e3, 0.0, 9e3)
-    network = ergode.ReactionNetwork(
-        {"A": 1, "B": 0}, [ergode.Reaction("A -> B", rate_constant=law)]
-    )
-    grid = np.array([3.0, 3.25, 4.0])
-    course = ergode.kinetics.Trajectory([3.2, 3.5, 3.6, 3.9], [300.0, 300.0, 2500.0, 900.0])
-    mechanism, zones, launch = launch_of(
-        network, None, 32, method, temperature=course, grid=grid, limit=20_000
-    )
-    found, expected = empty_outcome(zones, grid), empty_outcome(zones, grid)
-    block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
-    given, scratch = zones.history, np.zeros((1, launch.scratch_count))
-    block.run(
-        *launch.arguments(
-            given, grid, scratch, np.zeros(1, np.int32),
-            found,
-        )
-    )  # fmt: skip
-    options = Options(METHODS[method].runner, 1e-2, None, True, 20_000)
-    run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
-    assert expected.status.item() == 0 and expected.amounts[0, -1, 1] > 0.5
-    np.testing.assert_array_equal(found.taken, expected.taken)
-    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
-
-
-def test_a_reactor_by_a_block_is_the_one_by_a_thread():
-    """Third bodies, reverse reactions, warmth and a density that follows from the pressure."""
-    mechanism, zones, launch = launch_of(
-        burning(), {"H": 0.2, "OH": 0.3, "H2": 0.5}, 32, "rodas4", temperature=1500.0,
-        pressure=1e6, heating="constant-pressure",
-    )  # fmt: skip
-    grid = np.array([0.0, 1e-8, 2e-7])
-    found, expected = empty_outcome(zones, grid), empty_outcome(zones, grid)
-    block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
-    history, scratch = zones.history, np.zeros((1, launch.scratch_count))
-    block.run(
-        *launch.arguments(
-            history, grid, scratch,
-            np.zeros(1, np.int32),
-            found,
-        )
-    )  # fmt: skip
-    options = Options(METHODS["rodas4"].runner, 1e-2, None, True, 60)
-    run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
-    assert expected.status.item() == 0 and abs(expected.amounts[0, -1, -1] - 1500.0) > 20.0
-    np.testing.assert_array_equal(found.taken, expected.taken)
-    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-9, atol=1e-14)
-    np.testing.assert_allclose(found.fastest_heating, expected.fastest_heating, rtol=1e-6)
-
-
-@pytest.mark.exhaustive
-def test_nuclei_at_constant_pressure_by_a_block_are_those_by_a_thread():
-    """Weak rates and a density that follow from amounts: two parts beside the sparse matrix."""
-    weak = ergode.models.reactions.rates.WeakTable([3, 9], [7, 10], [[5.0, 5.5], [5.5, 6.0]])
-    reactions = [*CARBON.reactions, ergode.Reaction("mg24 -> na24", rate_constant=weak)]
-    odd = ergode.Species("na24", mass_number=24, charge_number=11,
-                         thermochemistry=ergode.Nucleus(-8.4))  # fmt: skip
-    network = ergode.ReactionNetwork([*CARBON.species, odd], reactions)
-    mechanism, zones, launch = launch_of(
-        network, {"c12": 1.0}, 32, "rodas4", temperature=4e9, density=1e7,
-        heating="constant-pressure",
-    )  # fmt: skip
-    grid = np.array([0.0, 1e-9, 1e-6])
-    found, expected = empty_outcome(zones, grid), empty_outcome(zones, grid)
-    block = Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8)
-    block.run(
-        *launch.arguments(
-            zones.history, grid, np.zeros((1, launch.scratch_count)), np.zeros(1, np.int32), found
-        )
-    )  # fmt: skip
-    options = Options(METHODS["rodas4"].runner, 1e-2, None, True, 60)
-    run_zones(mechanism, zones, grid, options, resolve("cpu:1"), expected, lambda _: None)
-    assert expected.status.item() == 0 and expected.amounts[0, -1, -1] > 4.5e9
-    assert expected.amounts[0, -1, 2] > 1e-3 / 24
-    np.testing.assert_array_equal(found.taken, expected.taken)
-    np.testing.assert_allclose(found.amounts, expected.amounts, rtol=1e-6, atol=1e-12)
 
 
 ALL = {DYNAMIC: True, REVERSIBLE: True, THIRD_BODIES: True, TIMED: True, SWEPT: True}
@@ -254,10 +155,7 @@ def test_a_block_kernel_of_stars_compiles(heating):
 def test_cuda_agrees_with_cpu(fern, method):
     zones = TYPE_IA | {"temperature": np.linspace(5e9, 8e9, 5)}
     options = {"times": [0, 1e-13, 1e-11], "method": method, "rtol": 1e-4}
-    one, other = (
-        ergode.kinetics.integrate(fern, device=device, **options, **zones)
-        for device in ("cpu", "cuda")
-    )
+    one, other = on_both(ergode.kinetics.integrate, fern, **options, **zones)
     np.testing.assert_array_equal(one["status"], other["status"])
     np.testing.assert_allclose(one["mass_fraction"], other["mass_fraction"], atol=1e-9)
     np.testing.assert_allclose(one["step_count"], other["step_count"], rtol=1e-3)
@@ -281,11 +179,8 @@ def test_cuda_repeats_every_bit(fern, method):
 def test_cuda_many_zones_of_a_small_network():
     """Enough of them that the network is written out."""
     amounts = np.linspace(0.5, 1.0, 20_000)
-    one, other = (
-        ergode.kinetics.integrate(
-            ROBERTSON, times=[0, 1e-3, 40.0], initial={"A": amounts}, device=device
-        )
-        for device in ("cpu", "cuda")
+    one, other = on_both(
+        ergode.kinetics.integrate, ROBERTSON, times=[0, 1e-3, 40.0], initial={"A": amounts}
     )
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-9, atol=1e-15)
@@ -298,19 +193,3 @@ def test_cuda_type_ia_zone_step_for_step(fern, reference):
     )
     assert result["step_count"].item() == pytest.approx(32_181, rel=1e-3)
     np.testing.assert_allclose(result["mass_fraction"].values[0, -1], reference, atol=1e-5)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure"])
-def test_cuda_reactors_agree_with_cpu(heating):
-    one, other = (
-        ergode.kinetics.integrate(
-            burning(), times=[0, 1e-7, 1e-3], temperature=np.linspace(1200.0, 2000.0, 5),
-            pressure=1e6, initial={"H": 0.2, "OH": 0.3, "H2": 0.5}, heating=heating, device=device,
-            method="rodas4",
-        )
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
-    np.testing.assert_array_equal(one["step_count"], other["step_count"])
-    np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)
-    np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-6)

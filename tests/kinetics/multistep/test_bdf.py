@@ -19,11 +19,6 @@ HOT = {"initial": MIXTURE, "temperature": 1100.0, "pressure": 1.01325e6}
 HEATINGS = ["constant-volume", "constant-pressure", "isothermal-constant-pressure", None]
 
 
-@pytest.fixture(scope="module")
-def hydrogen():
-    return ergode.read_cantera(DATA / "h2o2.yaml")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("heating", HEATINGS)
 def test_it_is_the_solution_of_the_rosenbrock_method(hydrogen, heating):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from grid_of_threads import Block
 from kernel_cases import ROBERTSON, burning
 
@@ -141,10 +142,9 @@ def test_cells_on_a_gpu_are_those_of_a_cpu():
     """In `burn`."""
     hot, dense = np.linspace(1300.0, 1700.0, 40), np.full(40, 1e-5)
     fractions = np.tile([0.01, 0.2, 0.7, 0.09], (40, 1))
-    one, other = (
-        ergode.kinetics.burn(burning(), hot, dense, fractions, 1e-6, method="bdf", device=device,
-                             rtol=1e-7, heating="constant-volume")
-        for device in ("cpu", "cuda")
+    one, other = on_both(
+        ergode.kinetics.burn, burning(), hot, dense, fractions, 1e-6, method="bdf", rtol=1e-7,
+        heating="constant-volume",
     )  # fmt: skip
     np.testing.assert_allclose(other.mass_fraction, one.mass_fraction, rtol=1e-4, atol=1e-9)
     np.testing.assert_allclose(other.energy, one.energy, rtol=1e-4)

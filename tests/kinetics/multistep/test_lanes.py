@@ -1,7 +1,6 @@
 """Eight zones in vector lanes: bitwise those that are integrated alone; and closed forms."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,13 +18,6 @@ STATES = {
     "temperature": RNG.uniform(800.0, 1500.0, COUNT),
     "pressure": 1e6 * RNG.uniform(0.5, 5.0, COUNT),
 }
-
-
-@pytest.fixture(scope="module")
-def hydrogen():
-    ct = pytest.importorskip("cantera")
-    pytest.importorskip("ruamel.yaml")
-    return ergode.read_cantera(Path(ct.__file__).parent / "data" / "h2o2.yaml")
 
 
 def run(network, zones, **given):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from grid_of_threads import Block
 from kernel_cases import launch_of
 from scipy.integrate import solve_ivp
@@ -66,9 +67,6 @@ def test_a_power_law_is_checked(make):
 @pytest.mark.cuda
 @pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
 def test_powers_on_a_device(method):
-    one, other = (
-        ergode.kinetics.integrate(NETWORK, times=[0, 0.1, 1], method=method, device=device)
-        for device in ("cpu", "cuda")
-    )
+    one, other = on_both(ergode.kinetics.integrate, NETWORK, times=[0, 0.1, 1], method=method)
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-8)

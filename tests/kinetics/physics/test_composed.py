@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from kernel_cases import CURVE, LAW, TABLE, WITH_TABLES
 from scipy.interpolate import CubicHermiteSpline
 
@@ -97,12 +98,8 @@ def test_the_multistep_method_refuses_them():
 @pytest.mark.cuda
 @pytest.mark.parametrize("temperature", [np.linspace(1e8, 5e9, 6), lambda t: 1e9 * (1 + t)])
 def test_tables_on_a_device(temperature):
-    one, other = (
-        integrate(
-            WITH_TABLES, times=[0, 0.1, 1], temperature=temperature, initial={"A": 1.0},
-            device=device,
-        )
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
+    one, other = on_both(
+        integrate, WITH_TABLES, times=[0, 0.1, 1], temperature=temperature, initial={"A": 1.0}
+    )
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-8)

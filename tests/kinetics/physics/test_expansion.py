@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from grid_of_threads import Block
-from kernel_cases import CARBON, launch_of
+from both_devices import on_both
+from kernel_cases import CARBON
 from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.kinetics import Trajectory, equation_of_state, integrate, neutrino_losses
-from ergode.kinetics.launch import empty_outcome
 
 MEV = 1.602176634e-6 * 6.02214076e23
 GAIN = 13.933 * MEV / 24  # erg/g of carbon that burns
@@ -155,43 +154,6 @@ def test_other_matter_keeps_its_first_law(state):
         assert energy[0] - energy[-1] == pytest.approx(work, rel=3e-5)
 
 
-def block_of(heating, grid):
-    """Options of a run, a launch of a block for it, what it finds, and its arguments."""
-    line = Trajectory([0.0, 5e-9, 1e-8], [1.0, 1.02, 0.98])
-    given = {heating.split("-")[1]: line, "heating": heating}
-    options = {"temperature": 3e9, "density": 1e8, **given}
-    _, zones, launch = launch_of(
-        CARBON, {"c12": 1.0}, 32, "rodas4", 1e-2, 500, grid=grid, **options
-    )
-    found, scratch = empty_outcome(zones, grid), np.zeros((1, launch.scratch_count))
-    arguments = launch.arguments(zones.history, grid, scratch, np.zeros(1, np.int32), found)
-    return options, launch, found, arguments
-
-
-@pytest.mark.parametrize("heating", ["given-volume", "given-pressure"])
-def test_the_kernel_of_a_block_is_that_of_the_cpu(heating):
-    """Its text runs on a grid of threads.
-
-    The temperature follows from the energy by iteration: it is equal to 1e-7, whatever the line.
-    """
-    grid = np.array([0.0, 1e-8])
-    options, launch, found, arguments = block_of(heating, grid)
-    Block(launch.kernel.source("cuda"), 32, launch.shared_bytes // 8).run(*arguments)
-    one = integrate(CARBON, times=grid, initial={"c12": 1.0}, rtol=1e-2, device="cpu", **options)
-    assert found.status.item() == 0 and found.taken.item() == one["step_count"].item()
-    np.testing.assert_allclose(found.amounts[0, :, 2], one["temperature"][0], rtol=1e-6)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("heating", ["given-volume", "given-pressure"])
-def test_the_kernel_of_a_block_compiles(heating):
-    pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
-
-    _, launch, _, arguments = block_of(heating, np.array([0.0, 1e-8]))
-    assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)
-
-
 def test_what_is_refused():
     options = {"times": [0, 1], "initial": {"c12": 1.0}, "temperature": 3e9, "density": 1e8}
     with pytest.raises(ergode.ModelError, match="volume is not given, and heating is"):
@@ -207,13 +169,10 @@ def test_what_is_refused():
 @pytest.mark.parametrize("state", ["ideal", "helmholtz"])
 def test_an_expansion_on_a_device(heating, state):
     line = Trajectory([0.0, 1e-6, 4e-6], [1.0, 1.3, 0.9])
-    one, other = (
-        integrate(
-            CARBON, times=[0.0, 1e-6, 4e-6], initial={"c12": 0.2, "mg24": 0.8}, heating=heating,
-            temperature=np.linspace(2.5e9, 3e9, 5), density=1e8, equation_of_state=state,
-            device=device, **{heating.split("-")[1]: line},
-        )
-        for device in ("cpu", "cuda")
+    one, other = on_both(
+        integrate, CARBON, times=[0.0, 1e-6, 4e-6], initial={"c12": 0.2, "mg24": 0.8},
+        heating=heating, temperature=np.linspace(2.5e9, 3e9, 5), density=1e8,
+        equation_of_state=state, **{heating.split("-")[1]: line},
     )  # fmt: skip
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-6)

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from kernel_cases import CARBON
 
 import ergode
@@ -86,13 +87,10 @@ def test_neutrinos_cool_a_zone():
 
 @pytest.mark.cuda
 def test_neutrinos_cool_a_zone_on_a_device():
-    found = [
-        ergode.kinetics.integrate(
-            CARBON, times=[0, 1e-3, 1.0], initial={"c12": 1.0}, temperature=[2.5e9, 6e9, 8e9],
-            density=1e6, neutrino_losses=True, device=device, **COMMON,
-        )
-        for device in ("cpu", "cuda")
-    ]  # fmt: skip
+    found = on_both(
+        ergode.kinetics.integrate, CARBON, times=[0, 1e-3, 1.0], initial={"c12": 1.0},
+        temperature=[2.5e9, 6e9, 8e9], density=1e6, neutrino_losses=True, **COMMON,
+    )  # fmt: skip
     for name in ("temperature", "neutrino_loss"):
         np.testing.assert_allclose(found[0][name], found[1][name], rtol=1e-6)
     # A difference of energies of some 1e17 erg/g.

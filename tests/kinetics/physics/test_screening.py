@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from both_devices import on_both
 
 import ergode
 from ergode.kinetics import reaction_rates
@@ -248,10 +249,7 @@ def test_screened_and_heated_zones_on_a_device(fern):
         "equation_of_state": "degenerate",
     }  # fmt: skip
     for initial in ({"12C": 0.5, "16O": 0.5}, {"n": 1.0}):
-        one, other = (
-            ergode.kinetics.integrate(fern, device=device, initial=initial, **common)
-            for device in ("cpu", "cuda")
-        )
+        one, other = on_both(ergode.kinetics.integrate, fern, initial=initial, **common)
         assert (one["status"] == 0).all()
         np.testing.assert_allclose(one["mass_fraction"], other["mass_fraction"], atol=1e-8)
         np.testing.assert_allclose(one["temperature"], other["temperature"], rtol=1e-8)

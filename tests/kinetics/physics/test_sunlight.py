@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from grid_of_threads import Block
 from kernel_cases import EXPLICIT, launch_of
 
@@ -105,9 +106,6 @@ def test_explicit_methods_refuse_sunlight(method):
 @pytest.mark.parametrize("method", ["rodas4", "rosenbrock23"])
 @pytest.mark.parametrize("sunlight", [FLASH, 0.7])
 def test_sunlight_on_a_device(method, sunlight):
-    one, other = (
-        integrate(SPLITTING, times=[0, 0.3, 1], sunlight=sunlight, method=method, device=device)
-        for device in ("cpu", "cuda")
-    )
+    one, other = on_both(integrate, SPLITTING, times=[0, 0.3, 1], sunlight=sunlight, method=method)
     np.testing.assert_array_equal(one["step_count"], other["step_count"])
     np.testing.assert_allclose(one["concentration"], other["concentration"], rtol=1e-8)

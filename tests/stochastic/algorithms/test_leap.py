@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from scipy.integrate import solve_ivp
 
 import ergode
@@ -326,10 +327,7 @@ BILLION = ReactionNetwork(
 @pytest.mark.filterwarnings("ignore::ergode.PerformanceWarning")
 def test_a_device_takes_the_same_steps(method, network):
     times = np.linspace(0, 3, 16)
-    cpu, gpu = (
-        run(network, times, method, replicates=300, output="trajectories", device=device)
-        for device in ("cpu", "cuda")
-    )
+    cpu, gpu = on_both(run, network, times, method, replicates=300, output="trajectories")
     assert gpu.attrs["steps"] == pytest.approx(cpu.attrs["steps"], rel=1e-3)
     alike = np.isclose(gpu["amount"], cpu["amount"], rtol=1e-6, atol=1e-6).all(axis=(1, 2))
     assert alike.mean() > 0.97  # rounding of one unit may change a draw

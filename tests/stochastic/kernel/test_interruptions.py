@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from scipy import stats
 from small_networks import chi_square
 
@@ -319,7 +320,5 @@ def test_a_device_runs_events_of_equal_priority_in_the_same_order(method):
     ]
     network = ReactionNetwork({"X": 0}, [Reaction("X -> 0", rate_constant=0.0)], events=events)
     options = {"times": [0, 2], "replicates": 600, "seed": 5, "output": "final", "method": method}
-    cpu, gpu = (
-        ergode.stochastic.simulate(network, device=device, **options) for device in ("cpu", "cuda")
-    )
+    cpu, gpu = on_both(ergode.stochastic.simulate, network, **options)
     np.testing.assert_array_equal(cpu["amount"], gpu["amount"])

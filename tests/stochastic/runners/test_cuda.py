@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from cuda_cases import OPTIONS, ptx
 from reaction_networks import colloidal_aggregation, cyclic_chain
 from small_networks import DIMERISATION, IMMIGRATION_DEATH, SATURATED
@@ -50,9 +51,7 @@ def test_kernels_on_tables_compile(name, general):
 @pytest.mark.parametrize("network", [DIMERISATION, IMMIGRATION_DEATH])
 def test_device_and_processor_agree(network, method):
     common = {"times": [0, 1, 2], "replicates": 500, "seed": 2, "method": method}
-    cpu, gpu = (
-        ergode.stochastic.simulate(network, device=device, **common) for device in ("cpu", "cuda")
-    )
+    cpu, gpu = on_both(ergode.stochastic.simulate, network, **common)
     if method == "langevin":
         np.testing.assert_allclose(gpu["amount"], cpu["amount"], rtol=1e-9, atol=1e-9)
     else:
@@ -69,10 +68,8 @@ def test_groups_that_were_made_before():
     network = cyclic_chain(2100)
     common = {"times": [0, 0.3], "seed": 2, "method": PREPARED}
     for replicates in (300, 20_000):  # a warp for each, and a thread
-        cpu, gpu = (
-            ergode.stochastic.simulate(
-                network, device=device, output="statistics", replicates=replicates, **common
-            )
-            for device in ("cpu", "cuda")
-        )
+        cpu, gpu = on_both(
+            ergode.stochastic.simulate, network, output="statistics", replicates=replicates,
+            **common,
+        )  # fmt: skip
         np.testing.assert_array_equal(gpu["variance"], cpu["variance"])

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import xarray
+from both_devices import on_both
 from cuda_cases import OPTIONS, Pretended
 from scipy import stats
 
@@ -255,7 +256,7 @@ def test_a_gpu_has_the_realizations_of_a_cpu(output):
         ReactionDiffusion(NETWORK, SPACE.shape, diffusion={"B": 1.0}, parameters={"birth": birth}),
         EVENTFUL,
     ):
-        cpu, gpu = (run(space, device=device, **options) for device in ("cpu", "cuda"))
+        cpu, gpu = on_both(run, space, **options)
         xarray.testing.assert_equal(gpu, cpu)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from cuda_cases import OPTIONS
 from reaction_networks import colloidal_aggregation, cyclic_chain
 from small_networks import DIMERISATION
@@ -68,10 +69,7 @@ def test_events_by_thread_groups_are_those_of_the_processor(monkeypatch, size):
     monkeypatch.setattr(methods, "thread_group_size", lambda *_: size)
     common = {"times": [0, 1, 2, 3, 4], "replicates": 300, "seed": 2, "method": "warp-direct"}
     for stop in (None, "X > 40"):
-        cpu, gpu = (
-            ergode.stochastic.simulate(REPRESSED, device=device, stop=stop, **common)
-            for device in ("cpu", "cuda")
-        )
+        cpu, gpu = on_both(ergode.stochastic.simulate, REPRESSED, stop=stop, **common)
         assert gpu.attrs["method_reason"].endswith(
             {1: "a thread", 32: "a warp"}.get(size, "threads") + " for a realization"
         )
@@ -89,9 +87,6 @@ def test_thread_groups_do_what_the_processor_does(monkeypatch, method, size):
     chain = cyclic_chain(500 if size == thread_groups.QUARTER else 2100)
     for network in (colloidal_aggregation(64), chain):
         common = {"times": [0, 0.15, 0.3], "replicates": 300, "seed": 2, "method": method}
-        cpu, gpu = (
-            ergode.stochastic.simulate(network, device=device, **common)
-            for device in ("cpu", "cuda")
-        )
+        cpu, gpu = on_both(ergode.stochastic.simulate, network, **common)
         np.testing.assert_array_equal(gpu["amount"], cpu["amount"])
         np.testing.assert_array_equal(gpu["firing_count"], cpu["firing_count"])

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from both_devices import on_both
 
 import ergode
 from ergode.core.status import Status
@@ -204,14 +205,11 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(
 @pytest.mark.parametrize("method", EXPLICIT)
 def test_cuda_agrees_with_cpu(method):
     gravity = np.linspace(5.0, 12.0, 1000)
-    results = [
-        solve(
-            BALL, times=np.linspace(0.0, 2.5, 11), initial={"height": 1.0, "speed": 0.0},
-            parameters={"gravity": gravity}, method=method, device=device, rtol=1e-8, atol=1e-8,
-            events=EVENTS, record=3, observables=OBSERVABLES, observe_from=0.5,
-        )
-        for device in ("cpu", "cuda")
-    ]  # fmt: skip
+    results = on_both(
+        solve, BALL, times=np.linspace(0.0, 2.5, 11), initial={"height": 1.0, "speed": 0.0},
+        parameters={"gravity": gravity}, method=method, rtol=1e-8, atol=1e-8, events=EVENTS,
+        record=3, observables=OBSERVABLES, observe_from=0.5,
+    )  # fmt: skip
     for name in ("state", "event_time", "event_state", "observed"):
         np.testing.assert_allclose(results[1][name], results[0][name], rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(results[1]["event_count"], results[0]["event_count"])

@@ -19,11 +19,6 @@ def ring(i, t, y, p, c):
     return (y[(i + 1) % n] - y[i - 2]) * y[i - 1] - y[i] + p[0] + swing
 
 
-def ring_in_place(t, y, dy, p, c):
-    for i in range(len(y)):
-        dy[i] = ring(i, t, y, p, c)
-
-
 WEIGHTS = np.array([0.5, -1.0, 2.0, 0.3, 1.0])
 
 

@@ -1,14 +1,13 @@
 """Kernels for a GPU on a host: their arguments, and Python threads that run their text."""
 
 import itertools
-import math
-import re
 import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from host_threads import run_threads
+from kernel_text import module_of
 
 from ergode.core import checkpoint, kernels
 from ergode.core.devices import resolve
@@ -150,17 +149,8 @@ class Machine:
 
     def run(self, kernel, arguments):
         """Run the text of a kernel."""
-        text = re.sub(r"from ergode\.core\.cuda import .*", "", kernel.source("cuda").text)
-        module = {
-            "cuda": self, "fma": lambda a, b, c: a * b + c, "real": np.float64,
-            "window": lambda a, b, shape: a[b : b + math.prod(shape)].reshape(shape),
-            "to_bits": lambda x: np.float64(x).view(np.uint64),
-            "from_bits": lambda x: np.uint64(x).view(np.float64),
-            **dict.fromkeys(("kernel", "device_function"), lambda f=None: f),
-            **dict.fromkeys(("noinline_function", "noinline_cpu_function"), lambda f=None: f),
-            **dict.fromkeys(("acquire", "release_add")),
-        }  # fmt: skip
-        exec(text, module)
+        text = kernel.source("cuda").text
+        module = module_of(text, self, **dict.fromkeys(("acquire", "release_add")))
         module["totals_of_block"] = self.totals_of_block
         if "release_add" in text:  # of the grid
             module["barrier"] = lambda _: self.all.wait()

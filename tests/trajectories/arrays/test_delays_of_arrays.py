@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from cuda_on_host import CASES, check_ptx, states_on_host
 
 import ergode
@@ -35,23 +36,6 @@ def ring_of(n):
     )  # fmt: skip
 
 
-def small_ring(t, y, yd, p):
-    """The same for three variables with names."""
-    return (
-        p[0] * yd[0] + p[1] * (y[0] + math.sin(yd[5]) * math.cos(yd[1])),
-        p[0] * yd[1] + p[1] * (y[1] + math.sin(yd[3]) * math.cos(yd[2])),
-        p[0] * yd[2] + p[1] * (y[2] + math.sin(yd[4]) * math.cos(yd[0])),
-    )
-
-
-def small_past(t):
-    return (math.cos(t), math.cos(t + 0.3), math.cos(t + 0.6))
-
-
-SMALL = ergode.VectorField(
-    small_ring, ["x0", "x1", "x2"], ["rate", "coupling", "first", "second"],
-    delays=[(f"x{i}", tau) for tau in ("first", "second") for i in range(3)],
-)  # fmt: skip
 ALONE = {"rate": -1.0, "coupling": 0.0, "first": 1.0, "second": 0.7}
 MIXED = {"rate": -1.2, "coupling": 0.4, "first": 1.0, "second": 0.5}
 HOW = {
@@ -91,24 +75,6 @@ def test_the_method_of_steps(n, how):
     assert (found["status"] == Status.DONE).all()
     exact = [[start * by_steps(1.0, tau, t) for t in (0, 0.7, 2)] for tau in taus]
     np.testing.assert_allclose(found["x"].values, exact, rtol=2e-6, atol=2e-6)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("function", [True, False])
-def test_the_small_form_agrees(how, function):
-    """With a history that jumps where the run begins, and delays that have a common step."""
-    method, options = HOW[how]
-    start = np.array([[0.4, 0.7, -0.2], [1.4, -0.7, 0.3]])
-    parameters = {**MIXED, "second": [0.5, 0.25], "first": [1.0, 0.5]}
-    run = {"times": [1.0, 1.5, 1.9, 4.0], "parameters": parameters}
-    found = integrate(ring_of(3), initial={"x": start}, method=method,
-                      history=past if function else None, **run, **options)  # fmt: skip
-    names = {f"x{i}": start[:, i] for i in range(3)}
-    small = integrate(SMALL, initial=names, method="rk4", step=0.01, device="cpu",
-                      history=small_past if function else None, **run)  # fmt: skip
-    allowed = {"rk4": 2e-4}.get(how, 3e-6 if how == "tsit5 fixed" else 2e-7)
-    np.testing.assert_allclose(found["x"].values, small["state"].values, atol=allowed)
 
 
 STEEP = {**MIXED, "rate": -3.0, "coupling": 1.5}
@@ -367,7 +333,7 @@ def test_on_a_gpu(method, n, count):
         "history": past, "events": [ZeroCrossing(late_sum, name="sum")] if n > 8 else [],
         "observables": [Mean(late_sum)] if n > 8 else [], **options,
     }  # fmt: skip
-    cpu, gpu = (integrate(ring_of(n), device=device, **run) for device in ("cpu", "cuda"))
+    cpu, gpu = on_both(integrate, ring_of(n), **run)
     np.testing.assert_allclose(gpu["x"].values, cpu["x"].values, rtol=1e-6, atol=1e-6)
     if n > 8:
         np.testing.assert_array_equal(gpu["event_count"].values, cpu["event_count"].values)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from cuda_on_host import CASES, check_ptx, states_on_host
 from scipy.integrate import solve_ivp
 from scipy.sparse import diags_array, eye_array, kron
@@ -274,27 +275,6 @@ def cold(t, y, p):
 
 
 @pytest.mark.exhaustive
-def test_several_trajectories_and_events_are_those_of_the_loop_on_a_host():
-    field, _, values, first, end = kind_of("brusselator", (6, 5))
-    usual = {"times": [0.0, 0.3 * end, end], "initial": first, "device": "cpu", "rtol": 1e-7,
-             "atol": 1e-7, "method": "rodas5p-krylov"}  # fmt: skip
-    several = {**values, "D": np.linspace(40.0, 80.0, 5)}
-    found = integrate(field, parameters=several, **usual)
-    watched = integrate(field, parameters=values, **usual, record=1,
-                        events=[ergode.trajectories.ZeroCrossing(cold)],
-                        observables=[ergode.trajectories.Minimum(cold)])  # fmt: skip
-    known = integrate(field, parameters=values, dense_output=True, **usual)
-    for name in "uv":
-        np.testing.assert_allclose(found[name][-1], known[name], atol=1e-6)
-        np.testing.assert_allclose(watched[name], known[name], atol=1e-6)
-    times = np.linspace(0.0, end, 5_000)
-    path = known.ergode.solution(times)["u"].values[:, 1, 2] - 0.5
-    assert watched["event_count"] == np.count_nonzero(np.diff(np.sign(path))) > 0
-    assert abs(np.interp(watched["event_time"].item(), times, path)) < 1e-5
-    assert abs(watched["observed"].item() - path.min()) < 1e-5
-
-
-@pytest.mark.exhaustive
 def test_a_kernel_where_nothing_moves_or_nothing_is_a_number():
     """The cases of the loop on a host that are delicate."""
     usual = {"times": [0.0, 0.1], "parameters": {"D": [1.0, 1.0]}, "device": "cpu",
@@ -425,7 +405,7 @@ def test_events_and_steps_of_one_size_on_cuda(shape, count):
              "method": "rodas5p-krylov", "events": [ergode.trajectories.ZeroCrossing(cold)],
              "observables": [ergode.trajectories.Minimum(cold)]}  # fmt: skip
     for how in ({"rtol": 1e-7, "atol": 1e-7}, {"step": end / 200}):
-        cpu, gpu = (integrate(field, device=one, **usual, **how) for one in ("cpu", "cuda"))
+        cpu, gpu = on_both(integrate, field, **usual, **how)
         np.testing.assert_array_equal(gpu["event_count"], cpu["event_count"])
         for name in ("u", "v", "event_time", "observed"):
             np.testing.assert_allclose(gpu[name], cpu[name], atol=1e-5)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from cuda_on_host import check_ptx, outcome_on_host
 from scipy.integrate import solve_ivp
 
@@ -310,7 +311,7 @@ def test_cuda_agrees_with_cpu(how, n):
     if "step" not in how:
         usual.update(rtol=1e-7, atol=1e-8)
     times = np.random.default_rng(3).uniform(0.0, 2.0, 30)
-    cpu, gpu = (integrate(field, device=device, **usual) for device in ("cpu", "cuda"))
+    cpu, gpu = on_both(integrate, field, **usual)
     one, other = (found.ergode.solution(times)["x"] for found in (cpu, gpu))
     np.testing.assert_allclose(other, one, rtol=1e-5, atol=2e-6)
     if "events" in how:

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from cuda_on_host import check_ptx, outcome_on_host
 from well_known import lorenz_96, lorenz_96_in_place, lorenz_96_small
 
@@ -33,10 +34,6 @@ def second_or_time(t, y, p):
 
 def lowered(t, y, p):
     y[3] = y[3] - 0.5 * y[1] / (1.0 + abs(y[1]))
-
-
-def lowered_small(t, y, p):
-    return y[0], y[1], y[2], y[3] - 0.5 * y[1] / (1.0 + abs(y[1])), y[4]
 
 
 def very_high(t, y, p):
@@ -78,32 +75,6 @@ def same(one, other):
 
 
 # ---- numbers
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("how", [{"rtol": 1e-9, "atol": 1e-10}, {"step": 0.002}])
-def test_the_small_form_has_the_same_events_and_observables(how):
-    small = ergode.VectorField(lorenz_96_small, list("abcde"), ["F"])
-    first = starts(12, 5)
-    common = {"times": [0.0, 0.7, 2.0], "parameters": {"F": 8.0}, "device": "cpu", "record": 3,
-              "observe_from": 0.3, **how}  # fmt: skip
-    found = integrate(field_of(5), initial={"x": first}, events=EVENTS, **common, observables=[
-        Maximum(zeroth), Minimum(zeroth, name="low"), Mean(zeroth), TimeAbove(zeroth, 2.0)
-    ])  # fmt: skip
-    changed = [*EVENTS[:3], ZeroCrossing(third, -1, effect=lowered_small, name="kick")]
-    known = integrate(
-        small, initial=dict(zip("abcde", first.T, strict=True)), events=changed, **common,
-        observables=[Maximum("a"), Minimum("a"), Mean("a"), TimeAbove("a", 2.0)],
-    )  # fmt: skip
-    assert (known["status"] == Status.STOPPED).any() and (known["status"] == Status.DONE).any()
-    assert known["event_count"].sel(event="kick").sum() > 5
-    np.testing.assert_array_equal(found["status"], known["status"])
-    np.testing.assert_array_equal(found["event_count"], known["event_count"])
-    for name, other, far in (("x", "state", 2e-6), ("event_time", "event_time", 1e-6),
-                             ("event_x", "event_state", 2e-6)):  # fmt: skip
-        np.testing.assert_allclose(found[name], known[other], atol=far, err_msg=name)
-    # The small engine begins to observe with the first step after that time.
-    np.testing.assert_allclose(found["observed"], known["observed"], rtol=0.02, atol=0.06)
 
 
 def fires(i, t, y, p, c):
@@ -336,7 +307,7 @@ def test_a_gpu_has_the_same_events_and_observables(n, count, form, how):
         field = ergode.VectorField(rhs=lorenz_96_in_place, variables=("x", n), parameters=["F"])
     common = {"times": [0.0, 0.31, 0.8], "initial": {"x": starts(count, n, 5)},
               "parameters": {"F": 8.0}, **WATCHED, **how}  # fmt: skip
-    one, other = (integrate(field, device=device, **common) for device in ("cpu", "cuda"))
+    one, other = on_both(integrate, field, **common)
     np.testing.assert_array_equal(other["status"], one["status"])
     np.testing.assert_array_equal(other["event_count"], one["event_count"])
     for name in ("x", "event_time", "event_x", "observed"):

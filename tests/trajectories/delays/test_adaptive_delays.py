@@ -5,6 +5,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from both_devices import on_both
 from scipy.optimize import brentq
 
 import ergode
@@ -680,12 +681,9 @@ def test_cuda_kernel_run_as_python_in_several_launches(free, method, run_as_pyth
 @pytest.mark.cuda
 def test_a_swept_delay_takes_the_same_steps_on_cuda():
     field = ergode.field_from_equations(MACKEY_GLASS)
-    cpu, gpu = (
-        ergode.trajectories.integrate(
-            field, times=[0.0, 1000.0], initial={"x": 0.5},
-            parameters={"tau": np.linspace(2, 25, 200)}, device=device,
-        )
-        for device in ("cpu", "cuda")
+    cpu, gpu = on_both(
+        ergode.trajectories.integrate, field, times=[0.0, 1000.0], initial={"x": 0.5},
+        parameters={"tau": np.linspace(2, 25, 200)},
     )  # fmt: skip
     np.testing.assert_array_equal(gpu["status"], Status.DONE)
     assert gpu.attrs["cell"] == pytest.approx(cpu.attrs["cell"], rel=0.3)
@@ -712,12 +710,10 @@ def test_cuda_agrees_with_cpu(case, method):
         field = OWN_VALUE
         parameters, times = {"most": np.linspace(2.05, 2.5, 300)}, [2.0, 3.0, 4.5, 5.5]
         initial, options["history"] = {"y": 1.0}, half
-    cpu, gpu = (
-        ergode.trajectories.integrate(
-            field, times=times, initial=initial, parameters=parameters, device=device, **options
-        )
-        for device in ("cpu", "cuda")
-    )
+    cpu, gpu = on_both(
+        ergode.trajectories.integrate, field, times=times, initial=initial, parameters=parameters,
+        **options,
+    )  # fmt: skip
     np.testing.assert_array_equal(gpu["status"], cpu["status"])
     np.testing.assert_allclose(gpu["state"], cpu["state"], rtol=1e-7, atol=1e-7)
 

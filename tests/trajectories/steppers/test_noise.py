@@ -294,19 +294,6 @@ def test_bad_input_is_one_line(field, options, message):
         solve(field, times=[0, 1], **names, **options)
 
 
-@pytest.mark.cuda
-@pytest.mark.parametrize("method", ["euler-maruyama", "milstein"])
-def test_cuda_agrees_with_cpu(method):
-    cpu, gpu = (
-        solve(
-            GBM, method=method, times=[0.0, 1.0], step=1 / 32, replicates=500, seed=9,
-            initial={"y": 1.0, "w": 0.0}, parameters={"drift": 0.5, "noise": 0.2}, device=device,
-        )["state"].values
-        for device in ("cpu", "cuda")
-    )  # fmt: skip
-    np.testing.assert_allclose(gpu, cpu, rtol=1e-11, atol=1e-11)
-
-
 def mixed_noise(t, y, p):
     return p[1] * y[1], 0.0
 

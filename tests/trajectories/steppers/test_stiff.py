@@ -174,18 +174,6 @@ def test_cuda_kernel_compiles_to_registers_of_its_precision(
     compiles_to_registers(bindings, precision)
 
 
-@pytest.mark.cuda
-@pytest.mark.parametrize("method", STIFF)
-def test_cuda_agrees_with_cpu(method):
-    options = {
-        "times": [0.0, 0.4, 40.0, 4e3], "initial": {"a": 1.0, "b": 0.0, "c": 0.0},
-        "parameters": {"slow": np.linspace(0.03, 0.05, 500)}, "method": method, "rtol": 1e-7,
-        "atol": 1e-11,
-    }  # fmt: skip
-    cpu, gpu = (solve(ROBERTSON, **{**options, "device": device}) for device in ("cpu", "cuda"))
-    np.testing.assert_allclose(gpu["state"], cpu["state"], rtol=1e-6, atol=1e-10)
-
-
 def first(t, y, p):
     return y[0]
 

@@ -87,7 +87,7 @@ def conserves(mechanism: Mechanism) -> bool:
 
 
 def explicit_system_of(
-    mechanism: Mechanism, absolute: np.ndarray, *, partial: bool = False, blocks: bool = False
+    mechanism: Mechanism, absolute: np.ndarray, *, partial: bool, blocks: bool
 ) -> ExplicitSystem:
     """Tables for an explicit method; for CUDA with `blocks`."""
     structure = mechanism.structure

@@ -9,22 +9,17 @@ The loop is written once for a thread and for a block of threads (see `thread_gr
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ergode.core.compiler.language import cuda, no_refcount, no_unroll, real
 from ergode.core.group import group_of_block, next_member, share, total_of
-from ergode.core.status import Status
+from ergode.kinetics import endings
 from ergode.kinetics.block.schedule import FLOW_WIDTH
 from ergode.kinetics.condition_history import history_of, horizon, settled
+from ergode.kinetics.explicit import flows
 from ergode.kinetics.explicit.asymptotic import asymptotic_step
-from ergode.kinetics.explicit.flows import (
-    HELD_ROUNDS,
-    ExplicitSystem,
-    ExplicitWorkspace,
-    flows_at,
-    set_explicit_conditions,
-    workspace_of,
-)
 from ergode.kinetics.explicit.partial_equilibrium import judge, restore, withdraw
 from ergode.kinetics.explicit.quasi_steady_state import quasi_steady_state_step
 from ergode.kinetics.kernel_options import DYNAMIC, PARTIAL, QUASI_STEADY, THIRD_BODIES, TIMED
@@ -40,19 +35,13 @@ SHORTEST = 1e-16
 
 # --- device functions -----------------------------------------------------------------------------
 
-INFINITY = float("inf")
-DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
-    int(Status.STEP_TOO_SMALL),
-)  # fmt: skip
-
 
 @no_refcount
 def explicit_zone(system, control, workspace, history, grid, max_steps, out):
     """Integrate one zone; `out` [time, species] is filled, its first row being the start.
 
-    `history` has the conditions of this zone. Returns the status, steps taken, steps repeated, and
-    the change of the conserved sum.
+    `history` has the conditions of this zone. Returns what `endings.write` takes; the defect is the
+    change of the conserved sum.
     """
     group = workspace.group
     y, weight = workspace.y, system.weight
@@ -67,14 +56,14 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
     below, since = 0, t
     if TIMED:
         below, since = settled(history.times, below, since)
-    set_explicit_conditions(system, workspace, history, below, since, y)
-    status, steps, repeated, place = DONE, 0, 0, 1
-    while status == DONE and place < grid.size:
+    flows.set_explicit_conditions(system, workspace, history, below, since, y)
+    status, steps, repeated, place = endings.DONE, 0, 0, 1
+    while status == endings.DONE and place < grid.size:
         if steps + repeated >= max_steps:
-            status = TOO_MANY_STEPS
+            status = endings.TOO_MANY_STEPS
             continue
         if not dt > SHORTEST * t:
-            status = STEP_TOO_SMALL
+            status = endings.STEP_TOO_SMALL
             continue
         target = grid[place] - begin
         ahead, ends, pace = target - t, False, dt
@@ -89,8 +78,8 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
             taken, dt, total = asymptotic_step(
                 system, control, workspace, t, ahead, dt, before, scale
             )
-        if not total < INFINITY:
-            status = NOT_FINITE
+        if not total < math.inf:
+            status = endings.NOT_FINITE
             continue
         if taken == 0.0:
             repeated += 1
@@ -112,7 +101,7 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
                 place += 1
         else:
             t += taken
-    return status, steps, repeated, abs(before - at_first)
+    return status, steps, repeated, abs(before - at_first), math.nan
 
 
 def begin_zone(system, workspace, out):
@@ -151,8 +140,8 @@ def begin_step(system, workspace, history, below, since, dt, pace):
         at = since
         if TIMED and not QUASI_STEADY:
             at += 0.5 * dt
-        set_explicit_conditions(system, workspace, history, below, at, y)
-    flows_at(system, workspace, y, workspace.flow)
+        flows.set_explicit_conditions(system, workspace, history, below, at, y)
+    flows.flows_at(system, workspace, y, workspace.flow)
     if PARTIAL:
         # A group freezes out if it relaxes more slowly than the steps that conditions allow.
         judge(system.groups, workspace, y, pace)
@@ -164,31 +153,28 @@ def begin_step(system, workspace, history, below, since, dt, pace):
 
 def explicit_cpu(start, stop, system, control, history, grid, max_steps, outcome):
     """Zones `start` to `stop`, one after another."""
-    workspace = workspace_of(system)
+    workspace = flows.workspace_of(system)
     for zone in range(start, stop):
-        status, taken, repeated, defect = explicit_zone(
+        found = explicit_zone(
             system, control, workspace, history_of(history, zone), grid, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
-        outcome.status[zone] = status
-        outcome.taken[zone] = taken
-        outcome.repeated[zone] = repeated
-        outcome.defect[zone] = defect
+        endings.write(outcome, zone, found)
 
 
 # --- CUDA -----------------------------------------------------------------------------------------
 
-HELD = HELD_ROUNDS * FLOW_WIDTH
+HELD = flows.HELD_ROUNDS * FLOW_WIDTH
 
 
-def shared_count(system: ExplicitSystem) -> int:
+def shared_count(system: flows.ExplicitSystem) -> int:
     """Numbers that a zone keeps in shared memory."""
     species, groups = system.weight.size, system.groups.left.shape[1]
     partial = system.flows.sums.place_count
     return 37 + 7 * species + system.complexes.first.size + partial + 6 * groups
 
 
-def scratch_count(system: ExplicitSystem) -> int:
+def scratch_count(system: flows.ExplicitSystem) -> int:
     """Numbers that a block keeps in device memory."""
     rates = system.rates
     numbers = rates.slot_count + rates.slope_count + len(rates.efficiency)
@@ -213,7 +199,7 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
     k = h + (system.rates.efficiency.shape[0] if THIRD_BODIES else 0)
     i = k + species
     group = group_of_block(shared[0:32])
-    workspace = ExplicitWorkspace(
+    workspace = flows.ExplicitWorkspace(
         shared[36:a], shared[a:b], shared[b:c], shared[c:d], shared[d:e], shared[e:f],
         shared[f:g], group, mine[0:slot_count], mine[slot_count:h], mine[h:k], mine[k:i],
         mine[i : i + system.flows.value_count], cuda.local.array(HELD, real),
@@ -225,13 +211,10 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
     )  # fmt: skip
     zone = next_member(group, counter)
     while zone < outcome.amounts.shape[0]:
-        status, taken, repeated, defect = explicit_zone(
+        found = explicit_zone(
             system, control, workspace, history_of(history, zone), grid, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
         if group.rank == 0:
-            outcome.status[zone] = status
-            outcome.taken[zone] = taken
-            outcome.repeated[zone] = repeated
-            outcome.defect[zone] = defect
+            endings.write(outcome, zone, found)
         zone = next_member(group, counter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import cuda, real
 from ergode.core.group import group_of_block, next_member
+from ergode.kinetics import endings
 from ergode.kinetics.block.elimination import TILE
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.implicit.chain import chain_count, chain_in, integrate_chain
@@ -131,14 +132,10 @@ def integrate_from_queue(
     group = workspace.group
     zone = next_member(group, counter)
     while zone < outcome.amounts.shape[0]:
-        status, taken, repeated, defect, peak = integrate_zone(
+        found = integrate_zone(
             system, method, workspace, vectors, history_of(history, zone), grid, rtol, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
         if group.rank == 0:
-            outcome.status[zone] = status
-            outcome.taken[zone] = taken
-            outcome.repeated[zone] = repeated
-            outcome.defect[zone] = defect
-            outcome.fastest_heating[zone] = peak
+            endings.write(outcome, zone, found)
         zone = next_member(group, counter)

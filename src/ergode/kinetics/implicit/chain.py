@@ -30,38 +30,15 @@ import numpy as np
 from ergode.core.compiler.language import by_reference, hold, no_refcount, no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import log
+from ergode.kinetics import endings
 from ergode.kinetics.condition_history import NEARLY, history_of, wall_at
+from ergode.kinetics.implicit import rosenbrock, step_control
 from ergode.kinetics.implicit.energy import (
     Heat,
     Isobar,
     heat_of,
     outside_rate,
     put_energy_row,
-)
-from ergode.kinetics.implicit.rosenbrock import (
-    DONE,
-    LOST,
-    NOT_FINITE,
-    SHORTEST,
-    STEP_TOO_SMALL,
-    TOO_MANY_STEPS,
-    VANISHED,
-    begin_zone,
-    factorize,
-    put_amounts,
-    put_conditions,
-    put_direction,
-    room_of,
-    solve_stage,
-)
-from ergode.kinetics.implicit.step_control import (
-    end_temperature,
-    fastest_heating,
-    fill_output,
-    finish_step,
-    first_step,
-    rejected_factor,
-    step_factor,
 )
 from ergode.kinetics.implicit.system import (
     add_inflow,
@@ -279,7 +256,7 @@ def first_step_of(system, method, workspace, vectors, chain, histories, first, t
             system, method, workspace, vectors, chain, history, tank, 0, turns, step, heat
         )
         absolute, relative = tolerances_at(system, history, rtol)
-        h = first_step(
+        h = step_control.first_step(
             absolute, relative, vectors.y, vectors.change, heat.rise, species_count, span, group
         )
         shortest = min(shortest, h)
@@ -294,9 +271,11 @@ def evaluate(system, method, workspace, vectors, chain, history, tank, turn, tur
     group, new, trial = workspace.group, vectors.new, vectors.trial
     count, species_count = system.absolute.size, system.invariants.shape[1]
     stage, isobar = max(turn - turns.last, 0), Isobar(0.0, 0.0)
-    put_amounts(method, vectors, count, turn, turn - turns.last, turns, species_count, group)
+    rosenbrock.put_amounts(
+        method, vectors, count, turn, turn - turns.last, turns, species_count, group
+    )
     put_own_powers(system, new, group)
-    hot, dense = put_conditions(
+    hot, dense = rosenbrock.put_conditions(
         system, method, workspace, vectors, history, turn, turns, step, heat, isobar
     )
     change_at(system, workspace, new, trial)
@@ -356,22 +335,22 @@ def step_of_tank(system, method, workspace, vectors, chain, history, tank, turns
                 )  # fmt: skip
             add_outflow(system, vectors, renewal, group)
         elif stage <= 0:
-            put_direction(
+            rosenbrock.put_direction(
                 system, workspace, vectors, turn, turns, dense, h, heat, 1.0 / (h * method.gamma)
             )
         if stage == 0:
-            sound = factorize(system, vectors, 1.0 / (h * method.gamma))
+            sound = rosenbrock.factorize(system, vectors, 1.0 / (h * method.gamma))
             add_solution(method, chain, history, tank, 0, heat, species_count, change, group)
         elif stage > 0:
             add_solution(method, chain, history, tank, stage, heat, species_count, trial, group)
         if stage >= 0:
-            solve_stage(
+            rosenbrock.solve_stage(
                 system, method, workspace, vectors, stage, turns, h, (0.0, 0.0), heat, False
             )
             barrier(group)
             hand_over_solution(system, method, workspace, vectors, chain, tank, stage, heat, group)
     absolute, relative = tolerances_at(system, history, rtol)
-    part = finish_step(
+    part = step_control.finish_step(
         method, absolute, relative, system.thermo, workspace, vectors, species_count, heat
     )
     error = (total_of(group, part if sound else math.inf, 0) / count) ** 0.5
@@ -382,7 +361,7 @@ def follow_heating(chain, tank, heat, hot, taken, ago, begin, since):
     """Update the time when a tank heated itself fastest, at the start of a step."""
     row = chain.heating[tank * _HEATING : (tank + 1) * _HEATING]
     if HEATING != FIXED and taken > 0:
-        row[_STEEPEST], row[_PEAK] = fastest_heating(
+        row[_STEEPEST], row[_PEAK] = step_control.fastest_heating(
             hot - row[_BEFORE], row[_SPEED], heat.rise, ago, begin, since, row[_STEEPEST],
             row[_PEAK],
         )  # fmt: skip
@@ -401,7 +380,7 @@ def integrate_chain(
     whole = grid[grid.size - 1] - begin
     turns = turns_of(system.rates)
     for tank in no_unroll(range(tanks)):
-        begin_zone(
+        rosenbrock.begin_zone(
             system, workspace, vectors, history_of(histories, first + tank),
             outcome.amounts[first + tank],
         )  # fmt: skip
@@ -419,14 +398,14 @@ def integrate_chain(
     h = first_step_of(
         system, method, workspace, vectors, chain, histories, first, tanks, rtol, whole
     )
-    place, taken, repeated, ago, status = 1, 0, 0, 0.0, DONE
+    place, taken, repeated, ago, status = 1, 0, 0, 0.0, endings.DONE
     after_reject, finite = False, True
     while place < grid.size:
         if taken + repeated >= max_steps:
-            status = TOO_MANY_STEPS
+            status = endings.TOO_MANY_STEPS
             break
-        if not (h > max(SHORTEST * since, VANISHED)) or not (h < math.inf):
-            status = STEP_TOO_SMALL if finite and h < math.inf else NOT_FINITE
+        if not (h > max(rosenbrock.SHORTEST * since, rosenbrock.VANISHED)) or not (h < math.inf):
+            status = endings.STEP_TOO_SMALL if finite and h < math.inf else endings.NOT_FINITE
             break
         ends = h * NEARLY >= whole - since
         h = whole - since if ends else h
@@ -449,17 +428,17 @@ def integrate_chain(
             sums_after(system, method, chain, history, tank, since + h, h, renewal, group)
             (gram,) = gram_of(system, chain, tank)
             worst = project(system.invariants, vectors.new, gram, group)
-            if worst > LOST:
+            if worst > rosenbrock.LOST:
                 error = math.inf
                 break
             if group.rank == 0:
                 outcome.defect[row] = max(outcome.defect[row], worst)
             if SELF_HEATING:
-                end_temperature(
+                step_control.end_temperature(
                     system, method, workspace, vectors, heat, Isobar(0.0, 0.0), history.density[0]
                 )
             # Written again where a tank behind fails.
-            reached = fill_output(
+            reached = step_control.fill_output(
                 system, method, workspace, vectors, heat, Isobar(0.0, 0.0), history, (0, 0), grid,
                 place, begin, since, h, grid[grid.size - 1], ends, outcome.amounts[row],
             )  # fmt: skip
@@ -469,7 +448,7 @@ def integrate_chain(
         finite = error < math.inf
         if not finite or error > 1.0:
             repeated += 1
-            h *= rejected_factor(method, error, finite)
+            h *= step_control.rejected_factor(method, error, finite)
             after_reject = True
             continue
         taken += 1
@@ -485,10 +464,10 @@ def integrate_chain(
             barrier(group)
         keep_the_sums(system, chain, tanks, group)
         since += h
-        factor = step_factor(method, error)
+        factor = step_control.step_factor(method, error)
         h *= min(factor, 1.0) if after_reject else factor
         after_reject = False
-    if status != DONE:  # a step that failed has written what is not reached
+    if status != endings.DONE:  # a step that failed has written what is not reached
         barrier(group)
         for tank in no_unroll(range(tanks)):
             for point in no_unroll(range(place, grid.size)):
@@ -509,7 +488,7 @@ def integrate_chains_cpu(
     start, stop, system, method, history, grid, rtol, max_steps, tank_count, outcome
 ):
     """Chains `start` to `stop`, one after another."""
-    made, also = room_of(system, method)
+    made, also = rosenbrock.room_of(system, method)
     sizes = system.absolute.size, system.invariants.shape[1], system.invariants.shape[0]
     memory = np.empty(chain_count(sizes[0], sizes[1], sizes[2], method.m.size, tank_count))
     kept = chain_in(memory, sizes[0], sizes[1], sizes[2], method.m.size, tank_count)

@@ -73,7 +73,7 @@ def put_motion(system, history, temperature, density, y, reactions_alone, found,
     return -widens / x
 
 
-def put_motion_rows(system, workspace, vectors, history, density, heat, group):
+def put_motion_rows(system, vectors, history, density, heat, group):
     """Fill the rows of the volume and the speed, and what they add to that of the energy.
 
     Not the columns of temperature and volume, which are finite differences. Ends in a barrier.

@@ -35,9 +35,10 @@ from ergode.core.compiler.language import (
     option,
 )
 from ergode.core.group import ONE, barrier, share, total_of
-from ergode.core.status import Status
+from ergode.kinetics import endings
 from ergode.kinetics.block.elimination import block_factorize, block_solve
 from ergode.kinetics.condition_history import history_at, history_of, wall_at
+from ergode.kinetics.implicit import low_rank, motion, step_control
 from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.energy import (
     Heat,
@@ -49,29 +50,6 @@ from ergode.kinetics.implicit.energy import (
     put_energy_row,
     put_gain,
     temperature_at,
-)
-from ergode.kinetics.implicit.low_rank import (
-    add_dilution,
-    add_electrons,
-    column_at,
-    dilution_of,
-)
-from ergode.kinetics.implicit.motion import (
-    own_density,
-    put_motion,
-    put_motion_rows,
-    put_volume_column,
-)
-from ergode.kinetics.implicit.step_control import (
-    end_temperature,
-    fastest_heating,
-    fill_output,
-    finish_step,
-    first_step,
-    rejected_factor,
-    step_ahead,
-    step_factor,
-    time_after,
 )
 from ergode.kinetics.implicit.system import (
     add_inflow,
@@ -109,15 +87,8 @@ from ergode.kinetics.kernel_options import (
     THIRD_BODIES,
     TIMED,
 )
+from ergode.kinetics.network import projection
 from ergode.kinetics.network.mechanism import entry_values
-from ergode.kinetics.network.projection import (
-    STAGES,
-    conserved,
-    keep_sums,
-    project,
-    renew_fed_sums,
-    renew_sums,
-)
 from ergode.kinetics.physics.formulas import memory_count, put_inputs
 from ergode.kinetics.physics.screening import charges
 from ergode.kinetics.physics.third_bodies import slope_count
@@ -132,11 +103,6 @@ from ergode.kinetics.tables import (
 
 # --- device functions -----------------------------------------------------------------------------
 
-DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
-    int(Status.STEP_TOO_SMALL),
-)  # fmt: skip
-NOT_A_NUMBER, INFINITY = math.nan, math.inf
 # Steps below this fraction of the time since a knot are lost in rounding; the smallest step.
 SHORTEST, VANISHED = 1e-15, 1e-280
 # A loss of conserved sums in a step, relative and over rtol, from which on stages keep them.
@@ -206,7 +172,7 @@ def begin_zone(system, workspace, vectors, history, out):
         # The variable that empty slots of complexes refer to.
         y[count] = 1.0
     barrier(group)
-    conserved(invariants, y, vectors.gram, group)
+    projection.conserved(invariants, y, vectors.gram, group)
     if not DYNAMIC:
         sunlight = history.sunlight[0] if SUNLIT else 1.0
         if FORMULAS:
@@ -259,7 +225,7 @@ def put_conditions(system, method, workspace, vectors, history, turn, turns, ste
     at, until = time_of(method, turn, turns, step)
     times, below = history.times, step.below
     own, isobar = given_at(history, isobar, below, until, at)
-    own = own_density(history, own, new, species_count)
+    own = motion.own_density(history, own, new, species_count)
     # The energy of nuclei depends on the density: at another time, an equal energy is another
     # temperature.
     squeezed = COMPRESSED and not MOLECULES and turn == turns.later
@@ -335,7 +301,7 @@ def put_direction(system, workspace, vectors, turn, turns, dense, h, heat, diago
         if HEATING != FIXED and turn == warmer:
             put_temperature_column(system, vectors, trial, group)
         if MOVING and turn == denser:
-            put_volume_column(system, vectors, trial, heat, diagonal, group)
+            motion.put_volume_column(system, vectors, trial, heat, diagonal, group)
         if HEATING == PRESSURE and MOLECULES and turn == denser:
             subtract_dilution(system, vectors, group, y, trial)
 
@@ -367,22 +333,22 @@ def solve_stage(system, method, workspace, vectors, stage, turns, h, dilution, h
             if DYNAMIC and turns.last == turns.later:
                 total += method.gammas[stage] * h * vectors.in_time[i]
             if column < 0:
-                total = vectors.columns[column_at(column) * count + i]
+                total = vectors.columns[low_rank.column_at(column) * count + i]
             trial[i] = total
         solve_trial(system, workspace, vectors)
         if HEATING == PRESSURE and not MOLECULES and column > -3:
-            add_dilution(system, workspace, vectors, dilution)
+            low_rank.add_dilution(system, workspace, vectors, dilution)
         if column < 0:
             for i in no_unroll(share(group, 0, count)):
-                vectors.columns[column_at(column) * count + i] = trial[i]
+                vectors.columns[low_rank.column_at(column) * count + i] = trial[i]
         elif PLASMA:
-            add_electrons(system, workspace, vectors, electrons, squares)
+            low_rank.add_electrons(system, workspace, vectors, electrons, squares)
     if SELF_HEATING:
         put_gain(workspace, trial, heat)
     lost = 0.0
     # The temperature of the next stage follows from these amounts.
     if SELF_HEATING and FLOW != STIRRED and keeps:
-        lost = keep_sums(system.invariants, vectors.y, trial, vectors.gram, group)
+        lost = projection.keep_sums(system.invariants, vectors.y, trial, vectors.gram, group)
     for i in no_unroll(share(group, 0, count)):
         U[stage * count + i] = trial[i]
     return lost
@@ -408,7 +374,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     whole = grid[grid.size - 1] - begin
     turns = turns_of(system.rates)
     place, taken, repeated, defect = 1, 0, 0, 0.0
-    peak, steepest = NOT_A_NUMBER, 0.0
+    peak, steepest = math.nan, 0.0
     before, speed, ago, pushed = 0.0, 0.0, 0.0, 0.0
     after_reject, ends, sound, finite, keeps = False, False, True, True, True
     hot, dense, heat = 0.0, 0.0, Heat(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -416,7 +382,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
     isobar = isobar_of(system.thermo, history.density[0], y, group)
     while place < grid.size:
         if taken + repeated >= max_steps:
-            return TOO_MANY_STEPS, taken, repeated, defect, peak
+            return endings.TOO_MANY_STEPS, taken, repeated, defect, peak
         blur = 0.0
         for turn in no_unroll(range(turns.last + method.m.size)):
             stage = turn - turns.last
@@ -437,7 +403,7 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                 add_inflow(history.inflow, renewal, new, trial, species_count, group)
             squeeze, level = 0.0, isobar
             if MOVING:
-                squeeze = put_motion(
+                squeeze = motion.put_motion(
                     system, history, hot, dense, new, reactions_alone, trial, group
                 )
             elif COMPRESSED:
@@ -472,19 +438,19 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     base = begin
                     if TIMED:
                         base = history.times[below]
-                    steepest, peak = fastest_heating(
+                    steepest, peak = step_control.fastest_heating(
                         warmed, speed, rise, ago, base, since, steepest, peak
                     )
                 if taken + repeated == 0:
-                    h = first_step(
+                    h = step_control.first_step(
                         absolute, rtol, y, change, heat.rise, species_count, whole,
                         group,
                     )  # fmt: skip
-                if not (h > max(SHORTEST * since, VANISHED)) or not (h < INFINITY):
-                    lost = not (finite and h < INFINITY)
-                    status = NOT_FINITE if lost else STEP_TOO_SMALL
+                if not (h > max(SHORTEST * since, VANISHED)) or not (h < math.inf):
+                    lost = not (finite and h < math.inf)
+                    status = endings.NOT_FINITE if lost else endings.STEP_TOO_SMALL
                     return status, taken, repeated, defect, peak
-                h, last, ends = step_ahead(
+                h, last, ends = step_control.step_ahead(
                     history, StepTime(below, since, last, h), whole, rtol, grid[place]
                 )
                 put_own_powers(system, y, group)
@@ -497,9 +463,9 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                         1.0 / (h * method.gamma),
                     )  # fmt: skip
                 if MOVING:
-                    put_motion_rows(system, workspace, vectors, history, dense, heat, group)
+                    motion.put_motion_rows(system, vectors, history, dense, heat, group)
                 if HEATING != FIXED:
-                    dilution = dilution_of(system, workspace, y, hot, dense)
+                    dilution = low_rank.dilution_of(system, workspace, y, hot, dense)
                 if FLOW == STIRRED:
                     add_outflow(system, vectors, renewal, group)
             elif stage <= 0:
@@ -514,19 +480,19 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
                     system, method, workspace, vectors, stage, turns, h, dilution, heat, keeps
                 )
                 blur = max(blur, lost)
-        part = finish_step(
+        part = step_control.finish_step(
             method, absolute, rtol, system.thermo, workspace, vectors, species_count, heat
         )
-        error = (total_of(group, part if sound else INFINITY, 0) / count) ** 0.5
-        finite = error < INFINITY
+        error = (total_of(group, part if sound else math.inf, 0) / count) ** 0.5
+        finite = error < math.inf
         if not finite or error > 1.0 or blur > LOST:
             repeated += 1
-            h *= 0.1 if blur > LOST else rejected_factor(method, error, finite)
+            h *= 0.1 if blur > LOST else step_control.rejected_factor(method, error, finite)
             after_reject = True
             continue
         taken += 1
         if FED:
-            renew_fed_sums(
+            projection.renew_fed_sums(
                 system, method, history, StepTime(below, since, last, h), _LATER * h, vectors.gram,
                 workspace.group,
             )  # fmt: skip
@@ -534,18 +500,20 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             elapsed = since + h
             if TIMED:
                 elapsed += history.times[below] - history.times[0]
-            renew_sums(system.invariants, history.inflow, elapsed, h, vectors.gram, group)
-        worst = project(system.invariants, new, vectors.gram, group)
+            projection.renew_sums(
+                system.invariants, history.inflow, elapsed, h, vectors.gram, group
+            )
+        worst = projection.project(system.invariants, new, vectors.gram, group)
         defect = max(defect, worst)
         keeps = max(blur, worst) > BLURRED * rtol
         if SELF_HEATING:
             own, level = given_at(history, isobar, below, last, since + h)
-            own = own_density(history, own, new, species_count)
-            end_temperature(system, method, workspace, vectors, heat, level, own)
+            own = motion.own_density(history, own, new, species_count)
+            step_control.end_temperature(system, method, workspace, vectors, heat, level, own)
         stop, base = grid[grid.size - 1], begin
         if TIMED:
             stop, base = history.times[last + 1], history.times[below]
-        place = fill_output(
+        place = step_control.fill_output(
             system, method, workspace, vectors, heat, isobar, history, (below, last), grid, place,
             base, since, h, stop, ends, out,
         )  # fmt: skip
@@ -556,11 +524,11 @@ def integrate_zone(system, method, workspace, vectors, history, grid, rtol, max_
             barrier(group)
         for i in no_unroll(share(group, 0, count)):
             y[i] = new[i]
-        below, since = time_after(history, below, since, last, h, ends)
-        factor = step_factor(method, error)
+        below, since = step_control.time_after(history, below, since, last, h, ends)
+        factor = step_control.step_factor(method, error)
         h *= min(factor, 1.0) if after_reject else factor
         after_reject = False
-    return DONE, taken, repeated, defect, peak
+    return endings.DONE, taken, repeated, defect, peak
 
 
 # --- CPU ------------------------------------------------------------------------------------------
@@ -598,7 +566,8 @@ def room_of(system, method):
         np.empty(system.plan.column.size + 1),
         np.empty(count),
         np.empty(
-            (system.invariants.shape[0] + 3) * system.invariants.shape[0] + (STAGES if FED else 0)
+            (system.invariants.shape[0] + 3) * system.invariants.shape[0]
+            + (projection.STAGES if FED else 0)
         ),
         nothing,
         nothing,
@@ -612,14 +581,10 @@ def integrate_cpu(start, stop, system, method, history, grid, rtol, max_steps, o
     system, method = by_reference(system), by_reference(method)
     workspace, vectors = by_reference(made), by_reference(also)
     for zone in range(start, stop):
-        status, taken, repeated, defect, peak = integrate_zone(
+        found = integrate_zone(
             system, method, workspace, vectors, history_of(history, zone), grid, rtol, max_steps,
             outcome.amounts[zone],
         )  # fmt: skip
-        outcome.status[zone] = status
-        outcome.taken[zone] = taken
-        outcome.repeated[zone] = repeated
-        outcome.defect[zone] = defect
-        outcome.fastest_heating[zone] = peak
+        endings.write(outcome, zone, found)
     hold(made)
     hold(also)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ergode.core.compiler.language import by_reference, cuda, real, window
 from ergode.core.group import Group, next_member, thread_in_group
+from ergode.kinetics import endings
 from ergode.kinetics.block.schedule import WARP
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.kernel_options import EXCHANGES, POWERS, SELF_HEATING, THIRD_BODIES
@@ -135,14 +136,10 @@ def integrate_group(
     cuda.syncwarp()
     index = next_member(group, counter)
     while index < outcome.amounts.shape[0]:
-        status, taken, repeated, defect, peak = integrate_zone(
+        found = integrate_zone(
             tables, own, its, history_of(history, index), grid, rtol, max_steps,
             outcome.amounts[index],
         )  # fmt: skip
         if group.rank == 0:
-            outcome.status[index] = status
-            outcome.taken[index] = taken
-            outcome.repeated[index] = repeated
-            outcome.defect[index] = defect
-            outcome.fastest_heating[index] = peak
+            endings.write(outcome, index, found)
         index = next_member(group, counter)

@@ -10,12 +10,7 @@ from __future__ import annotations
 from ergode.core.group import barrier
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.kernel_options import COMPRESSED, SELF_HEATING, SUNLIT
-from ergode.kinetics.multistep.activities import (
-    Setting,
-    energy_of_zone,
-    outside_rate,
-    put_matter,
-)
+from ergode.kinetics.multistep import activities
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -37,7 +32,7 @@ def setting_over_time(conditions, setting, below, last, since):
         squeeze = history_at(times, conditions.compression, below, last, since)
     if not SELF_HEATING:
         hot = history_at(times, conditions.temperature, below, last, since)
-    return Setting(
+    return activities.Setting(
         setting.factors, given, light, hot, setting.energy, squeeze, setting.passage,
         setting.around,
     )  # fmt: skip
@@ -63,10 +58,10 @@ def begins_anew(chemistry, zone, before, after, history, y, h, weight):
     if COMPRESSED and not SUNLIT:
         species = zone.matter.shape[1]
         hot = history[0, species]
-        put_matter(chemistry, zone, after.start, hot)
-        _, capacity = energy_of_zone(zone, y)
-        left, _ = outside_rate(zone, before, hot, y)
-        right, _ = outside_rate(zone, after, hot, y)
+        activities.put_matter(chemistry, zone, after.start, hot)
+        _, capacity = activities.energy_of_zone(zone, y)
+        left, _ = activities.outside_rate(zone, before, hot, y)
+        right, _ = activities.outside_rate(zone, after, hot, y)
         warmer = h * (right - left) / capacity
         anew = abs(warmer) * weight[species] > LARGE
         if not anew:

@@ -26,13 +26,7 @@ import numpy as np
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import ONE, Group, barrier, share, total_of
 from ergode.kinetics.kernel_options import EXCHANGES, SELF_HEATING
-from ergode.kinetics.multistep.activities import (
-    change_of,
-    energy_of_zone,
-    outside_rate,
-    put_jacobian,
-    put_temperature_slopes,
-)
+from ergode.kinetics.multistep import activities
 from ergode.kinetics.multistep.factors import renew_factors, solve_trial
 from ergode.kinetics.multistep.lanes import row_of, rows_of
 from ergode.kinetics.multistep.nordsieck import MOST
@@ -108,7 +102,7 @@ def put_rates(chemistry, zone, vectors, setting):
     """Compute dy/dt at `vectors.y`."""
     y, species = vectors.y, zone.matter.shape[1]
     hot = y[species] if SELF_HEATING else setting.start
-    rise = change_of(chemistry, zone, setting, hot, y, vectors.change)
+    rise = activities.change_of(chemistry, zone, setting, hot, y, vectors.change)
     if SELF_HEATING:
         vectors.change[species] = rise
     barrier(zone.group)
@@ -123,8 +117,8 @@ def put_all_rates(chemistry, zone, vectors, setting):
     rate = 0.0
     if EXCHANGES:
         species = zone.matter.shape[1]
-        rate, _ = outside_rate(zone, setting, vectors.y[species], vectors.y)
-        _, capacity = energy_of_zone(zone, vectors.y)
+        rate, _ = activities.outside_rate(zone, setting, vectors.y[species], vectors.y)
+        _, capacity = activities.energy_of_zone(zone, vectors.y)
         if zone.group.rank == 0:
             vectors.change[species] += rate / capacity
         barrier(zone.group)
@@ -134,7 +128,7 @@ def put_all_rates(chemistry, zone, vectors, setting):
 def gain_of_energy(zone, vectors, setting, gamma):
     """Correction of the energy for the amounts and the temperature in `vectors.y`."""
     species = zone.matter.shape[1]
-    rate, _ = outside_rate(zone, setting, vectors.y[species], vectors.y)
+    rate, _ = activities.outside_rate(zone, setting, vectors.y[species], vectors.y)
     return gamma * rate - vectors.history[1, species + 1] / vectors.gain[1]
 
 
@@ -143,9 +137,9 @@ def renew_slopes(chemistry, zone, vectors, setting, renews, capacity):
 
     Where `renews` is 0, the Jacobian stays as it is, and the heat capacity is `capacity`.
     """
-    put_jacobian(chemistry, zone, renews, vectors.slopes)
+    activities.put_jacobian(chemistry, zone, renews, vectors.slopes)
     if SELF_HEATING:
-        capacity = put_temperature_slopes(
+        capacity = activities.put_temperature_slopes(
             chemistry, zone, setting, vectors.y[zone.matter.shape[1]], renews, vectors.y,
             vectors.change, vectors.row, vectors.column, vectors.scratch, capacity,
         )  # fmt: skip
@@ -172,7 +166,7 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
         for turn in range(ITERATIONS):
             put_rates(chemistry, zone, vectors, setting)
             if SELF_HEATING:
-                energy, _ = energy_of_zone(zone, y)
+                energy, _ = activities.energy_of_zone(zone, y)
             if turn == 0:
                 if fresh:
                     capacity = renew_slopes(chemistry, zone, vectors, setting, 1.0, 1.0)

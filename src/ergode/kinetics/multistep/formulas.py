@@ -20,7 +20,7 @@ from ergode.core.compiler.language import (
     noinline_cuda,
 )
 from ergode.core.group import barrier, meet, share, total_of
-from ergode.core.status import Status
+from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_of, horizon
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
 from ergode.kinetics.kernel_options import (
@@ -32,51 +32,18 @@ from ergode.kinetics.kernel_options import (
     TIMED,
     WALLED,
 )
-from ergode.kinetics.multistep.activities import (
-    Setting,
-    energy_of_zone,
-    put_heat,
-    put_matter,
-    zone_of,
-)
+from ergode.kinetics.multistep import activities, corrector, nordsieck
 from ergode.kinetics.multistep.conditions import (
     SMOOTH,
     after_jump,
     begins_anew,
     setting_over_time,
 )
-from ergode.kinetics.multistep.corrector import (
-    BROKEN,
-    CONVERGED,
-    NOTHING_KEPT,
-    SHARE,
-    Kept,
-    correct,
-    norm,
-    put_all_rates,
-    vectors_of,
-)
-from ergode.kinetics.multistep.nordsieck import (
-    MOST,
-    lower_order,
-    predict,
-    put_coefficients,
-    raise_order,
-    rescale,
-    retract,
-    slopes_at,
-    value_at,
-)
 from ergode.kinetics.network.projection import conserved, project
 from ergode.kinetics.physics.rates import jump_of
 
 # --- device functions -----------------------------------------------------------------------------
 
-DONE, NOT_FINITE, TOO_MANY_STEPS, STEP_TOO_SMALL = (
-    int(Status.DONE), int(Status.NOT_FINITE), int(Status.TOO_MANY_STEPS),
-    int(Status.STEP_TOO_SMALL),
-)  # fmt: skip
-NOT_A_NUMBER = math.nan
 # Steps below this fraction of the time since the start are lost in rounding; the smallest step.
 SHORTEST, VANISHED = 1e-15, 1e-280
 # Largest growth of a step: usually, and of the first; the least growth for which steps change.
@@ -115,7 +82,7 @@ def error_of(vectors, constant, species):
 
 def with_energy(setting, start, energy):
     """The setting with another temperature at the start of the step, and another energy."""
-    return Setting(
+    return activities.Setting(
         setting.factors, setting.given, setting.sunlight, start, energy, setting.squeeze,
         setting.passage, setting.around,
     )  # fmt: skip
@@ -128,8 +95,8 @@ def begin(chemistry, zone, vectors, setting, span):
     for i in no_unroll(share(group, 0, vectors.y.size)):
         vectors.history[0, i] = vectors.y[i]
     barrier(group)
-    outside = put_all_rates(chemistry, zone, vectors, setting)
-    speed = norm(vectors.change, vectors.weight, group)
+    outside = corrector.put_all_rates(chemistry, zone, vectors, setting)
+    speed = corrector.norm(vectors.change, vectors.weight, group)
     h = min(span, 0.05 / speed) if speed > 0.0 else span
     for i in no_unroll(share(group, 0, vectors.y.size)):
         vectors.history[1, i] = h * vectors.change[i]
@@ -146,8 +113,8 @@ def put_temperature(chemistry, zone, start, kept, amounts, species):
     `start` is the temperature at the start of the step.
     """
     hot = amounts[species]
-    put_matter(chemistry, zone, start, hot)
-    energy, capacity = energy_of_zone(zone, amounts)
+    activities.put_matter(chemistry, zone, start, hot)
+    energy, capacity = activities.energy_of_zone(zone, amounts)
     amounts[species] = hot + (kept - energy) / capacity
     barrier(zone.group)
 
@@ -159,7 +126,7 @@ def exchange_error(zone, vectors, constant):
     allowed.
     """
     species = zone.matter.shape[1]
-    _, capacity = energy_of_zone(zone, vectors.y)
+    _, capacity = activities.energy_of_zone(zone, vectors.y)
     warmer = abs(vectors.correction[species + 1]) * constant / capacity
     return FINER * warmer * vectors.weight[species]
 
@@ -176,9 +143,9 @@ def jump_error(chemistry, zone, vectors, setting, order):
     y, heat = vectors.y, 0.0
     for i in no_unroll(share(zone.group, 0, species)):
         jump = jump_of(chemistry, start, y[species], i)
-        heat += jump * (y[i] - value_at(vectors.history, order, i, -1.0))
+        heat += jump * (y[i] - nordsieck.value_at(vectors.history, order, i, -1.0))
     heat = total_of(zone.group, heat, 0)
-    _, capacity = energy_of_zone(zone, y)
+    _, capacity = activities.energy_of_zone(zone, y)
     return abs(heat) / capacity * vectors.weight[species]
 
 
@@ -194,13 +161,13 @@ def next_order(vectors, constants, error, order, waiting, ratio, h):
         return chosen, most
     down, up = 0.0, 0.0
     if order > 1:
-        size = norm(vectors.history[order], vectors.weight, vectors.group)
+        size = corrector.norm(vectors.history[order], vectors.weight, vectors.group)
         down = growth(SAFE, size * constants.lower, order)
-    if order < MOST and ratio > 0.0:
+    if order < nordsieck.MOST and ratio > 0.0:
         scale = constants.ratio / ratio * (h / vectors.past[2]) ** (order + 1)
         for i in no_unroll(share(vectors.group, 0, vectors.trial.size)):
             vectors.trial[i] = vectors.correction[i] - scale * vectors.before[i]
-        size = norm(vectors.trial, vectors.weight, vectors.group)
+        size = corrector.norm(vectors.trial, vectors.weight, vectors.group)
         up = growth(SAFER, size * constants.higher, order + 2)
     if max(most, down, up) < WORTHWHILE:
         return order, 1.0
@@ -211,6 +178,54 @@ def next_order(vectors, constants, error, order, waiting, ratio, h):
     return order, most
 
 
+def shorter(error, order, failures):
+    """Ratio of a step to one whose error is too large; `failures` of its tries are so by now."""
+    factor = max(0.1, growth(SAFE, error, order + 1)) if error < math.inf else 0.1
+    return min(factor, 0.9 if failures < 2 else 0.2)
+
+
+def keep_length(past, order, h, taken):
+    """Put the length of a step, the last of `taken`, before those of earlier ones."""
+    for back in range(order - 1):
+        past[order - back] = past[order - back - 1]
+    if order == 1 and taken > 1:
+        past[2] = past[1]
+    past[1] = h
+
+
+def change_order(vectors, constants, error, order, waiting, ratio, most, h):
+    """Make the history one for the next step, which is at most `most` times as long as this one.
+
+    Returns the order of that step, the number of steps before it may change, the ratio of the
+    correction that is kept, and the length of that step over `h`.
+    """
+    history, gain, past, group = vectors.history, vectors.gain, vectors.past, vectors.group
+    waiting -= 1
+    if waiting == 1 and order < nordsieck.MOST:
+        for i in no_unroll(share(group, 0, vectors.y.size)):
+            vectors.before[i] = vectors.correction[i]
+        ratio = constants.ratio
+    factor, chosen = 1.0, order
+    if most == 1.0:  # the step after a failure
+        waiting = max(waiting, 2)
+    else:
+        chosen, factor = next_order(vectors, constants, error, order, waiting, ratio, h)
+        if waiting <= 0:
+            waiting = 2
+    if factor < WORTHWHILE:
+        factor, chosen = 1.0, order
+    factor = min(factor, most)
+    if chosen > order:
+        nordsieck.raise_order(history, gain, past, order, h, vectors.correction, group)
+    elif chosen < order:
+        nordsieck.lower_order(history, gain, past, order, h, group)
+    if chosen != order or factor != 1.0:
+        waiting = chosen + 1
+    if factor != 1.0:
+        nordsieck.rescale(history, chosen, factor, group)
+    return chosen, waiting, ratio, factor
+
+
 @noinline
 def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, defect, out):
     """Write amounts at the times of the result within a step; returns the next place in `grid`."""
@@ -219,7 +234,7 @@ def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, d
         s = ((grid[place] - grid[0]) - now) / h
         for i in no_unroll(share(group, 0, out.shape[1])):
             if i < vectors.y.size:
-                out[place, i] = value_at(vectors.history, order, i, s)
+                out[place, i] = nordsieck.value_at(vectors.history, order, i, s)
             else:
                 out[place, i] = out[0, i]
         worst = project(chemistry.invariants, out[place], vectors.gram, group)
@@ -227,7 +242,7 @@ def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, d
         if SELF_HEATING:
             kept = setting.energy
             if EXCHANGES:
-                kept = value_at(vectors.history, order, species + 1, s)
+                kept = nordsieck.value_at(vectors.history, order, species + 1, s)
             put_temperature(chemistry, zone, setting.start, kept, out[place], species)
             put_temperature(chemistry, zone, setting.start, kept, out[place], species)
         place += 1
@@ -236,9 +251,9 @@ def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, d
 
 def heating_at(history, order, i, s, capacity):
     """The first three derivatives of the temperature by reactions, with respect to s."""
-    first, second, third = slopes_at(history, order, i, s)
+    first, second, third = nordsieck.slopes_at(history, order, i, s)
     if COMPRESSED:
-        work, more, most = slopes_at(history, order, i + 1, s)
+        work, more, most = nordsieck.slopes_at(history, order, i + 1, s)
         first -= work / capacity
         second -= more / capacity
         third -= most / capacity
@@ -296,14 +311,14 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     light = conditions.sunlight[0] if SUNLIT else 1.0
     passage = conditions.wall[0] if WALLED else 0.0
     around = conditions.wall[1] if WALLED else 0.0
-    setting = Setting(
+    setting = activities.Setting(
         conditions.factors, conditions.density[0], light, hot, 0.0, 0.0, passage, around
     )
     if not SELF_HEATING:
-        put_heat(chemistry, zone, setting, hot)
+        activities.put_heat(chemistry, zone, setting, hot)
     else:
-        put_matter(chemistry, zone, hot, hot)
-        energy, _ = energy_of_zone(zone, y)
+        activities.put_matter(chemistry, zone, hot, hot)
+        energy, _ = activities.energy_of_zone(zone, y)
         setting = with_energy(setting, hot, energy)
     if EXCHANGES:
         history[0, species + 1] = setting.energy
@@ -311,10 +326,10 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     whole = grid[grid.size - 1] - grid[0]
     put_weights(absolute, rtol, history, vectors.weight, group)
     h, restarts = whole, True
-    kept = Kept(NOTHING_KEPT, NOTHING_KEPT, 1.0, 1.0, 1.0)
+    kept = corrector.Kept(corrector.NOTHING_KEPT, corrector.NOTHING_KEPT, 1.0, 1.0, 1.0)
     order, waiting, most = 1, 2, FIRST_GROWTH
     now, place, taken, repeated, defect = 0.0, 1, 0, 0, 0.0
-    peak, steepest = NOT_A_NUMBER, 0.0
+    peak, steepest = math.nan, 0.0
     ratio, failures, anew, broken = 0.0, 0, True, False
     # The time is `since` after the knot `below`; a step may touch segments up to `last`.
     below, since, last, ends = 0, 0.0, 0, False
@@ -324,30 +339,30 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             if TIMED:
                 setting = setting_over_time(conditions, setting, below, below, since)
                 if not SELF_HEATING:
-                    put_heat(chemistry, zone, setting, setting.start)
+                    activities.put_heat(chemistry, zone, setting, setting.start)
             h = begin(chemistry, zone, vectors, setting, h)
             order, waiting, failures, restarts = 1, 2, 0, False
         if taken + repeated >= max_steps:
-            return TOO_MANY_STEPS, taken, repeated, defect, peak
+            return endings.TOO_MANY_STEPS, taken, repeated, defect, peak
         if not (h > max(SHORTEST * now, VANISHED)) or not h < math.inf:
-            status = NOT_FINITE if broken or not h < math.inf else STEP_TOO_SMALL
+            status = endings.NOT_FINITE if broken or not h < math.inf else endings.STEP_TOO_SMALL
             return status, taken, repeated, defect, peak
         if TIMED:
             allowed, last, ends = horizon(conditions, below, since, h, CHANGE, SMOOTH * rtol)
             if allowed != h:
-                rescale(history, order, allowed / h, group)
+                nordsieck.rescale(history, order, allowed / h, group)
                 h = allowed
             setting = setting_over_time(conditions, setting, below, last, since + h)
             if not SELF_HEATING:
-                put_heat(chemistry, zone, setting, setting.start)
-        predict(history, order, group)
-        constants = put_coefficients(gain, past, order, h)
-        state, kept = correct(
-            chemistry, zone, vectors, setting, h, SHARE / constants.own, kept, anew
+                activities.put_heat(chemistry, zone, setting, setting.start)
+        nordsieck.predict(history, order, group)
+        constants = nordsieck.put_coefficients(gain, past, order, h)
+        state, kept = corrector.correct(
+            chemistry, zone, vectors, setting, h, corrector.SHARE / constants.own, kept, anew
         )
-        anew, broken = False, state == BROKEN
+        anew, broken = False, state == corrector.BROKEN
         error = 2.0
-        if state == CONVERGED:
+        if state == corrector.CONVERGED:
             error = error_of(vectors, constants.own, species)
         if SELF_HEATING and error <= 1.0:
             if EXCHANGES:
@@ -359,16 +374,15 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             error += jump_error(chemistry, zone, vectors, setting, order)
             if EXCHANGES:
                 error += exchange_error(zone, vectors, constants.own)
-        if not error <= 1.0 or state != CONVERGED:
-            retract(history, order, group)
+        if not error <= 1.0 or state != corrector.CONVERGED:
+            nordsieck.retract(history, order, group)
             repeated += 1
             most = 1.0
-            if state != CONVERGED:
+            if state != corrector.CONVERGED:
                 factor, anew = 0.25, True
             else:
                 failures += 1
-                factor = max(0.1, growth(SAFE, error, order + 1)) if error < math.inf else 0.1
-                factor = min(factor, 0.9 if failures < 2 else 0.2)
+                factor = shorter(error, order, failures)
             if failures > MOST_FAILURES:
                 # The past says nothing of the future: begin again, without amounts below zero.
                 for i in no_unroll(share(group, 0, count)):
@@ -378,15 +392,11 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 anew, restarts = True, True
                 continue
             h *= factor
-            rescale(history, order, factor, group)
+            nordsieck.rescale(history, order, factor, group)
             continue
         taken += 1
         failures = 0
-        for back in range(order - 1):
-            past[order - back] = past[order - back - 1]
-        if order == 1 and taken > 1:
-            past[2] = past[1]
-        past[1] = h
+        keep_length(past, order, h, taken)
         now += h
         if TIMED:
             below, since = time_after(conditions, below, since, last, h, ends)
@@ -396,7 +406,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 history[j, i] += gain[j] * vectors.correction[i]
         barrier(group)
         if SELF_HEATING:
-            capacity = energy_of_zone(zone, y)[1] if COMPRESSED else 1.0
+            capacity = activities.energy_of_zone(zone, y)[1] if COMPRESSED else 1.0
             steepest, peak = fastest_heating(
                 history, order, species, h, grid[0] + now, capacity, steepest, peak
             )
@@ -405,16 +415,18 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         )
         if SELF_HEATING:
             hot = history[0, species]
-            put_matter(chemistry, zone, setting.start, hot)
+            activities.put_matter(chemistry, zone, setting.start, hot)
             energy = setting.energy
             if not (setting.start > zone.between[0] and setting.start <= zone.between[1]):
                 zone.between[0], zone.between[1] = math.inf, -math.inf
-                put_matter(chemistry, zone, hot, hot)
-                energy, _ = energy_of_zone(zone, y)
+                activities.put_matter(chemistry, zone, hot, hot)
+                energy, _ = activities.energy_of_zone(zone, y)
                 if EXCHANGES:
                     history[0, species + 1] = energy
             setting = with_energy(setting, hot, energy)
-        kept = Kept(kept.slopes_age + 1, kept.factors_age + 1, kept.gamma, kept.rate, kept.capacity)
+        kept = corrector.Kept(
+            kept.slopes_age + 1, kept.factors_age + 1, kept.gamma, kept.rate, kept.capacity
+        )
         if TIMED and ends and place < grid.size:
             below = after_jump(conditions.times, below)
             following = setting_over_time(conditions, setting, below, below, 0.0)
@@ -425,34 +437,13 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 barrier(group)
                 restarts, most = True, FIRST_GROWTH
                 continue
-        waiting -= 1
-        if waiting == 1 and order < MOST:
-            for i in no_unroll(share(group, 0, count)):
-                vectors.before[i] = vectors.correction[i]
-            ratio = constants.ratio
-        factor, chosen = 1.0, order
-        if most == 1.0:  # the step after a failure
-            waiting = max(waiting, 2)
-        else:
-            chosen, factor = next_order(vectors, constants, error, order, waiting, ratio, h)
-            if waiting <= 0:
-                waiting = 2
-        if factor < WORTHWHILE:
-            factor, chosen = 1.0, order
-        factor = min(factor, most)
+        order, waiting, ratio, factor = change_order(
+            vectors, constants, error, order, waiting, ratio, most, h
+        )
         most = GROWTH
-        if chosen > order:
-            raise_order(history, gain, past, order, h, vectors.correction, group)
-        elif chosen < order:
-            lower_order(history, gain, past, order, h, group)
-        if chosen != order or factor != 1.0:
-            order = chosen
-            waiting = order + 1
-        if factor != 1.0:
-            rescale(history, order, factor, group)
-            h *= factor
+        h *= factor
         put_weights(absolute, rtol, history, vectors.weight, group)
-    return DONE, taken, repeated, defect, peak
+    return endings.DONE, taken, repeated, defect, peak
 
 
 # --- CPU ------------------------------------------------------------------------------------------
@@ -460,17 +451,13 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
 
 def integrate_cpu(start, stop, chemistry, conditions, grid, rtol, max_steps, outcome):
     """Zones `start` to `stop`, one after another."""
-    made, also = zone_of(chemistry), vectors_of(chemistry)
+    made, also = activities.zone_of(chemistry), corrector.vectors_of(chemistry)
     chemistry, zone, vectors = by_reference(chemistry), by_reference(made), by_reference(also)
     for place in range(start, stop):
-        status, taken, repeated, defect, peak = integrate_zone(
+        found = integrate_zone(
             chemistry, zone, vectors, history_of(conditions, place), grid, rtol, max_steps,
             outcome.amounts[place],
         )  # fmt: skip
-        outcome.status[place] = status
-        outcome.taken[place] = taken
-        outcome.repeated[place] = repeated
-        outcome.defect[place] = defect
-        outcome.fastest_heating[place] = peak
+        endings.write(outcome, place, found)
     hold(made)
     hold(also)

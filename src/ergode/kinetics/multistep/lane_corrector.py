@@ -13,21 +13,8 @@ import numpy as np
 
 from ergode.core.compiler.language import lane_of, noinline_cpu, where
 from ergode.kinetics.kernel_options import EXCHANGES, SELF_HEATING
+from ergode.kinetics.multistep import corrector
 from ergode.kinetics.multistep.activities import Zone, energy_of_zone
-from ergode.kinetics.multistep.corrector import (
-    AGE,
-    BROKEN,
-    CHANGED,
-    CONVERGED,
-    DIVERGED,
-    ITERATIONS,
-    NOTHING_KEPT,
-    Vectors,
-    gain_of_energy,
-    norm,
-    put_rates,
-    renew_slopes,
-)
 from ergode.kinetics.multistep.factors import renew_factors, solve_trial
 from ergode.kinetics.multistep.lanes import WIDTH, row_of
 from ergode.kinetics.tables import NONNEGATIVE
@@ -106,7 +93,7 @@ def zone_at(zone, lane):
 
 def vectors_at(vectors, lane):
     """The vectors of one lane."""
-    return Vectors(
+    return corrector.Vectors(
         lane_of(vectors.history, lane), lane_of(vectors.y, lane), lane_of(vectors.change, lane),
         lane_of(vectors.correction, lane), lane_of(vectors.before, lane),
         lane_of(vectors.trial, lane), lane_of(vectors.weight, lane), lane_of(vectors.slopes, lane),
@@ -119,8 +106,11 @@ def vectors_at(vectors, lane):
 
 def begin_iterations(numbers, iteration, lane):
     """Forget what a lane has kept."""
-    iteration.state[lane], iteration.anew[lane] = CONVERGED, True
-    iteration.slopes_age[lane], iteration.factors_age[lane] = NOTHING_KEPT, NOTHING_KEPT
+    iteration.state[lane], iteration.anew[lane] = corrector.CONVERGED, True
+    iteration.slopes_age[lane], iteration.factors_age[lane] = (
+        corrector.NOTHING_KEPT,
+        corrector.NOTHING_KEPT,
+    )
     iteration.rate[lane] = 1.0
     put(numbers.factored, lane, 1.0)
     put(numbers.capacity, lane, 1.0)
@@ -146,13 +136,13 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
         y[i] = history[0, i]
         correction[i] = 0.0
     energy = setting.energy
-    for turn in range(ITERATIONS):
-        put_rates(chemistry, zone, vectors, setting)
+    for turn in range(corrector.ITERATIONS):
+        corrector.put_rates(chemistry, zone, vectors, setting)
         if SELF_HEATING:
             energy, _ = energy_of_zone(zone, y)
         if turn == 0:
             if asks_for_slopes(numbers, iteration):
-                numbers.capacity[0] = renew_slopes(
+                numbers.capacity[0] = corrector.renew_slopes(
                     chemistry, zone, vectors, setting, numbers.renews[0], numbers.capacity[0]
                 )
             if asks_for_factors(numbers, iteration):
@@ -173,18 +163,18 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
             target = setting.energy
             if EXCHANGES:
                 target = history[0, species + 1]
-                target += gain_of_energy(zone, vectors, setting, gamma)
+                target += corrector.gain_of_energy(zone, vectors, setting, gamma)
             b[species] = (target - energy) / (numbers.capacity[0] * factored)
         solve_trial(chemistry, vectors)
         for i in range(y.size):
             b[i] = where(share, b[i] * share, share)
             correction[i] += b[i]
             y[i] = history[0, i] + correction[i]
-        numbers.size[0] = norm(b, vectors.weight, vectors.group)
+        numbers.size[0] = corrector.norm(b, vectors.weight, vectors.group)
         if not judge(vectors, numbers, iteration, turn, species):
             break
     if EXCHANGES:
-        correction[species + 1] = gain_of_energy(zone, vectors, setting, gamma)
+        correction[species + 1] = corrector.gain_of_energy(zone, vectors, setting, gamma)
         numbers.energy[0] = history[0, species + 1] + correction[species + 1]
 
 
@@ -194,7 +184,7 @@ def asks_for_slopes(numbers, iteration):
     some = False
     for lane in range(WIDTH):
         fresh = iteration.goes_on[lane] and (
-            iteration.anew[lane] or iteration.slopes_age[lane] >= AGE
+            iteration.anew[lane] or iteration.slopes_age[lane] >= corrector.AGE
         )
         iteration.fresh[lane] = fresh
         put(numbers.renews, lane, 1.0 if fresh else 0.0)
@@ -211,8 +201,8 @@ def asks_for_factors(numbers, iteration):
     for lane in range(WIDTH):
         gamma, factored = lane_of(numbers.gamma, lane), lane_of(numbers.factored, lane)
         if iteration.goes_on[lane] and (
-            iteration.fresh[lane] or iteration.factors_age[lane] >= AGE
-            or abs(gamma[0] / factored[0] - 1.0) > CHANGED
+            iteration.fresh[lane] or iteration.factors_age[lane] >= corrector.AGE
+            or abs(gamma[0] / factored[0] - 1.0) > corrector.CHANGED
         ):  # fmt: skip
             factored[0] = gamma[0]
             iteration.rate[lane] = 1.0
@@ -232,10 +222,10 @@ def judge(vectors, numbers, iteration, turn, species):
                 iteration.rate[lane] = max(0.3 * iteration.rate[lane], size / last)
             iteration.last[lane] = size
             if size * min(iteration.rate[lane], 1.0) <= iteration.allowed[lane]:
-                iteration.state[lane] = CONVERGED
+                iteration.state[lane] = corrector.CONVERGED
                 iteration.goes_on[lane] = False
             elif not size < math.inf:
-                iteration.state[lane] = BROKEN
+                iteration.state[lane] = corrector.BROKEN
                 iteration.goes_on[lane] = False
             elif (SELF_HEATING and not lane_of(vectors.y, lane)[species] > 0.0) or (
                 turn > 0 and size > 2.0 * last
@@ -248,4 +238,4 @@ def judge(vectors, numbers, iteration, turn, species):
 def let_go_on(iteration, lane, goes_on):
     """Let the iteration of a lane go on, or wait."""
     iteration.goes_on[lane] = goes_on
-    iteration.state[lane] = DIVERGED if goes_on else iteration.state[lane]
+    iteration.state[lane] = corrector.DIVERGED if goes_on else iteration.state[lane]

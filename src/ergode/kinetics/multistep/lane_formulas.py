@@ -21,52 +21,16 @@ from ergode.core.compiler.language import (
     where,
 )
 from ergode.core.group import ONE
+from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_at, history_of, horizon
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
 from ergode.kinetics.kernel_options import COMPRESSED, EXCHANGES, SELF_HEATING, TIMED, WALLED
-from ergode.kinetics.multistep.activities import (
-    Setting,
-    energy_of_zone,
-    put_heat,
-    put_matter,
-    zone_of,
-)
+from ergode.kinetics.multistep import activities, corrector, formulas, nordsieck
 from ergode.kinetics.multistep.conditions import (
     SMOOTH,
     after_jump,
     begins_anew,
     setting_over_time,
-)
-from ergode.kinetics.multistep.corrector import (
-    AGE,
-    BROKEN,
-    CONVERGED,
-    SHARE,
-    norm,
-    put_all_rates,
-    vectors_of,
-)
-from ergode.kinetics.multistep.formulas import (
-    DONE,
-    FIRST_GROWTH,
-    GROWTH,
-    MOST_FAILURES,
-    NOT_A_NUMBER,
-    NOT_FINITE,
-    SAFE,
-    SHORTEST,
-    STEP_TOO_SMALL,
-    TOO_MANY_STEPS,
-    VANISHED,
-    WORTHWHILE,
-    error_of,
-    exchange_error,
-    fastest_heating,
-    fill_output,
-    growth,
-    jump_error,
-    next_order,
-    put_temperature,
 )
 from ergode.kinetics.multistep.lane_corrector import (
     begin_iterations,
@@ -80,15 +44,6 @@ from ergode.kinetics.multistep.lane_corrector import (
     zone_at,
 )
 from ergode.kinetics.multistep.lanes import WIDTH
-from ergode.kinetics.multistep.nordsieck import (
-    MOST,
-    Constants,
-    lower_order,
-    put_coefficients,
-    raise_order,
-    rescale,
-    retract,
-)
 from ergode.kinetics.network.projection import conserved
 
 # --- device functions -----------------------------------------------------------------------------
@@ -140,7 +95,7 @@ def course_of():
 
 def setting_of(conditions, numbers):
     """What the zones of all lanes have during a step."""
-    return Setting(
+    return activities.Setting(
         conditions.factors[0], numbers.given[0], 1.0, numbers.start[0], numbers.energy[0],
         numbers.squeeze[0], numbers.passage[0], numbers.around[0],
     )  # fmt: skip
@@ -148,7 +103,7 @@ def setting_of(conditions, numbers):
 
 def setting_at(setting, numbers, lane):
     """What the zone of one lane has during a step."""
-    return Setting(
+    return activities.Setting(
         setting.factors, lane_of(numbers.given, lane)[0], setting.sunlight,
         lane_of(numbers.start, lane)[0], lane_of(numbers.energy, lane)[0],
         lane_of(numbers.squeeze, lane)[0], lane_of(numbers.passage, lane)[0],
@@ -221,8 +176,8 @@ def place_zone(
     put(numbers.h, lane, whole)
     put(numbers.ends, lane, 1.0)
     if SELF_HEATING:
-        put_matter(chemistry, matter, hot, hot)
-        energy, _ = energy_of_zone(matter, y)
+        activities.put_matter(chemistry, matter, hot, hot)
+        energy, _ = activities.energy_of_zone(matter, y)
         put(numbers.energy, lane, energy)
         if EXCHANGES:
             history[0, y.size] = energy
@@ -230,8 +185,8 @@ def place_zone(
     course.zone[lane], course.active[lane], course.restarts[lane] = index, True, True
     course.predicted[lane], course.waited[lane] = False, 0
     course.place[lane], course.taken[lane], course.repeated[lane] = 1, 0, 0
-    course.now[lane], course.most[lane], course.ratio[lane] = 0.0, FIRST_GROWTH, 0.0
-    course.defect[lane], course.steepest[lane], course.peak[lane] = 0.0, 0.0, NOT_A_NUMBER
+    course.now[lane], course.most[lane], course.ratio[lane] = 0.0, formulas.FIRST_GROWTH, 0.0
+    course.defect[lane], course.steepest[lane], course.peak[lane] = 0.0, 0.0, math.nan
     course.below[lane], course.since[lane], course.last[lane] = 0, 0.0, UNKNOWN
 
 
@@ -240,10 +195,10 @@ def begin_some(chemistry, zone, vectors, numbers, course, setting):
     """Begin with order 1 in the lanes that begin anew."""
     for i in range(vectors.y.size):
         vectors.y[i] = vectors.history[0, i]
-    outside = put_all_rates(chemistry, zone, vectors, setting)
+    outside = corrector.put_all_rates(chemistry, zone, vectors, setting)
     if EXCHANGES:
         numbers.constant[0] = outside
-    numbers.size[0] = norm(vectors.change, vectors.weight, vectors.group)
+    numbers.size[0] = corrector.norm(vectors.change, vectors.weight, vectors.group)
     for lane in range(WIDTH):
         if course.restarts[lane]:
             own, h = vectors_at(vectors, lane), lane_of(numbers.h, lane)
@@ -279,12 +234,12 @@ def prepare(vectors, numbers, course, iteration, conditions, grid, rtol, max_ste
         if course.active[lane]:
             h, now, status = lane_of(numbers.h, lane)[0], course.now[lane], GOES_ON
             if course.place[lane] >= grid.size:
-                status = DONE
+                status = endings.DONE
             elif course.taken[lane] + course.repeated[lane] >= max_steps:
-                status = TOO_MANY_STEPS
-            elif not (h > max(SHORTEST * now, VANISHED)) or not h < math.inf:
-                broken = iteration.state[lane] == BROKEN or not h < math.inf
-                status = NOT_FINITE if broken else STEP_TOO_SMALL
+                status = endings.TOO_MANY_STEPS
+            elif not (h > max(formulas.SHORTEST * now, formulas.VANISHED)) or not h < math.inf:
+                broken = iteration.state[lane] == corrector.BROKEN or not h < math.inf
+                status = endings.NOT_FINITE if broken else endings.STEP_TOO_SMALL
             own = vectors_at(vectors, lane)
             if status != GOES_ON:
                 write_zone(course, lane, status, outcome)
@@ -298,28 +253,31 @@ def prepare(vectors, numbers, course, iteration, conditions, grid, rtol, max_ste
                     below, since = course.below[lane], course.since[lane]
                     shorter, last, ends = horizon(history, below, since, h, CHANGE, SMOOTH * rtol)
                     if shorter != h:
-                        rescale(own.history, course.order[lane], shorter / h, own.group)
+                        nordsieck.rescale(own.history, course.order[lane], shorter / h, own.group)
                         h = shorter
                         put(numbers.h, lane, h)
                     course.last[lane], course.ends[lane] = last, ends
                     put_conditions(numbers, lane, history, below, last, since + h)
-                found = put_coefficients(own.gain, own.past, course.order[lane], h)
+                found = nordsieck.put_coefficients(own.gain, own.past, course.order[lane], h)
                 constants = course.constants[lane]
                 constants[0], constants[1] = found.own, found.lower
                 constants[2], constants[3] = found.higher, found.ratio
                 put(numbers.constant, lane, found.own)
-                iteration.allowed[lane] = SHARE / found.own
+                iteration.allowed[lane] = corrector.SHARE / found.own
     return has_ended
 
 
 def write_zone(course, lane, status, outcome):
     """Write the outcome of the zone of a lane, which then has none."""
     index = course.zone[lane]
-    outcome.status[index] = status
-    outcome.taken[index] = course.taken[lane]
-    outcome.repeated[index] = course.repeated[lane]
-    outcome.defect[index] = course.defect[lane]
-    outcome.fastest_heating[index] = course.peak[lane]
+    found = (
+        status,
+        course.taken[lane],
+        course.repeated[lane],
+        course.defect[lane],
+        course.peak[lane],
+    )
+    endings.write(outcome, index, found)
     course.zone[lane], course.active[lane] = EMPTY, False
 
 
@@ -329,13 +287,13 @@ def choose_lanes(numbers, course, iteration):
     nearly, top = False, 1
     for lane in range(WIDTH):
         age = iteration.slopes_age[lane]
-        near = age < AGE and age >= AGE - PATIENCE and not iteration.anew[lane]
+        near = age < corrector.AGE and age >= corrector.AGE - PATIENCE and not iteration.anew[lane]
         nearly = nearly or (course.active[lane] and near)
     for lane in range(WIDTH):
         goes_on = course.active[lane]
         if goes_on:
             top = max(top, course.order[lane])
-            asks = iteration.slopes_age[lane] >= AGE and not iteration.anew[lane]
+            asks = iteration.slopes_age[lane] >= corrector.AGE and not iteration.anew[lane]
             if nearly and asks and course.waited[lane] < PATIENCE:
                 course.waited[lane] += 1
                 goes_on = False
@@ -352,15 +310,15 @@ def find_errors(chemistry, zone, vectors, numbers, course, iteration, setting, g
     """Put the errors of steps; corrections become zero where no step ends."""
     for lane in range(WIDTH):
         error = 2.0
-        if going[lane] and iteration.state[lane] == CONVERGED:
+        if going[lane] and iteration.state[lane] == corrector.CONVERGED:
             error = lane_of(numbers.size, lane)[0]
             if SELF_HEATING and error <= 1.0:
-                error += jump_error(
+                error += formulas.jump_error(
                     chemistry, zone_at(zone, lane), vectors_at(vectors, lane),
                     setting_at(setting, numbers, lane), course.order[lane],
                 )  # fmt: skip
                 if EXCHANGES:
-                    error += exchange_error(
+                    error += formulas.exchange_error(
                         zone_at(zone, lane), vectors_at(vectors, lane), course.constants[lane][0]
                     )
         errors[lane] = error
@@ -377,13 +335,13 @@ def find_errors(chemistry, zone, vectors, numbers, course, iteration, setting, g
 @noinline_cpu
 def reject(vectors, numbers, course, iteration, conditions, lane, error):
     """Undo the prediction of a step and choose a shorter one, or a new Jacobian."""
-    converged = iteration.state[lane] == CONVERGED
+    converged = iteration.state[lane] == corrector.CONVERGED
     if not converged and not iteration.fresh[lane]:
         iteration.anew[lane] = True
         return
     own, order = vectors_at(vectors, lane), course.order[lane]
     history, h = own.history, lane_of(numbers.h, lane)
-    retract(history, order, own.group)
+    nordsieck.retract(history, order, own.group)
     course.predicted[lane], course.last[lane] = False, UNKNOWN
     course.repeated[lane] += 1
     course.most[lane] = 1.0
@@ -392,9 +350,8 @@ def reject(vectors, numbers, course, iteration, conditions, lane, error):
         factor = 0.25
     else:
         course.failures[lane] += 1
-        factor = max(0.1, growth(SAFE, error, order + 1)) if error < math.inf else 0.1
-        factor = min(factor, 0.9 if course.failures[lane] < 2 else 0.2)
-    if course.failures[lane] > MOST_FAILURES:
+        factor = formulas.shorter(error, order, course.failures[lane])
+    if course.failures[lane] > formulas.MOST_FAILURES:
         # The past says nothing of the future: begin again, without amounts below zero.
         for i in range(own.y.size):
             history[0, i] = max(history[0, i], 0.0)
@@ -405,7 +362,7 @@ def reject(vectors, numbers, course, iteration, conditions, lane, error):
         course.restarts[lane], iteration.anew[lane] = True, True
         return
     h[0] *= factor
-    rescale(history, order, factor, own.group)
+    nordsieck.rescale(history, order, factor, own.group)
 
 
 @noinline_cpu
@@ -417,16 +374,12 @@ def accept(
     own, matter, mine = (
         vectors_at(vectors, lane), zone_at(zone, lane), setting_at(setting, numbers, lane)
     )  # fmt: skip
-    history, past, order, species = own.history, own.past, course.order[lane], zone.matter.shape[1]
+    history, order, species = own.history, course.order[lane], zone.matter.shape[1]
     h = lane_of(numbers.h, lane)[0]
     course.predicted[lane], iteration.anew[lane] = False, False
     course.taken[lane] += 1
     course.failures[lane] = 0
-    for back in range(order - 1):
-        past[order - back] = past[order - back - 1]
-    if order == 1 and course.taken[lane] > 1:
-        past[2] = past[1]
-    past[1] = h
+    formulas.keep_length(own.past, order, h, course.taken[lane])
     course.now[lane] += h
     if TIMED:
         course.below[lane], course.since[lane] = time_after(
@@ -437,24 +390,24 @@ def accept(
         course.last[lane] = UNKNOWN
     now = course.now[lane]
     if SELF_HEATING:
-        capacity = energy_of_zone(matter, own.y)[1] if COMPRESSED else 1.0
-        course.steepest[lane], course.peak[lane] = fastest_heating(
+        capacity = activities.energy_of_zone(matter, own.y)[1] if COMPRESSED else 1.0
+        course.steepest[lane], course.peak[lane] = formulas.fastest_heating(
             history, order, species, h, grid[0] + now, capacity, course.steepest[lane],
             course.peak[lane],
         )  # fmt: skip
     if grid[course.place[lane]] - grid[0] <= now:
-        course.place[lane], course.defect[lane] = fill_output(
+        course.place[lane], course.defect[lane] = formulas.fill_output(
             chemistry, matter, own, mine, order, h, now, grid, course.place[lane],
             course.defect[lane], out,
         )  # fmt: skip
     if SELF_HEATING:
         hot = history[0, species]
         if not (hot > matter.between[0] and hot <= matter.between[1]):
-            put_matter(chemistry, matter, mine.start, hot)
+            activities.put_matter(chemistry, matter, mine.start, hot)
         if not (mine.start > matter.between[0] and mine.start <= matter.between[1]):
             matter.between[0], matter.between[1] = math.inf, -math.inf
-            put_matter(chemistry, matter, hot, hot)
-            energy, _ = energy_of_zone(matter, own.y)
+            activities.put_matter(chemistry, matter, hot, hot)
+            energy, _ = activities.energy_of_zone(matter, own.y)
             put(numbers.energy, lane, energy)
             if EXCHANGES:
                 history[0, species + 1] = energy
@@ -466,38 +419,16 @@ def accept(
         following = setting_over_time(conditions, mine, course.below[lane], course.below[lane], 0.0)
         if begins_anew(chemistry, matter, mine, following, history, own.y, h, own.weight):
             put_conditions(numbers, lane, conditions, course.below[lane], course.below[lane], 0.0)
-            course.restarts[lane], course.most[lane] = True, FIRST_GROWTH
+            course.restarts[lane], course.most[lane] = True, formulas.FIRST_GROWTH
             return
     found = course.constants[lane]
-    constants = Constants(found[0], found[1], found[2], found[3])
-    course.waiting[lane] -= 1
-    if course.waiting[lane] == 1 and order < MOST:
-        for i in range(own.y.size):
-            own.before[i] = own.correction[i]
-        course.ratio[lane] = constants.ratio
-    factor, chosen = 1.0, order
-    if course.most[lane] == 1.0:  # the step after a failure
-        course.waiting[lane] = max(course.waiting[lane], 2)
-    else:
-        chosen, factor = next_order(
-            own, constants, error, order, course.waiting[lane], course.ratio[lane], h
-        )
-        if course.waiting[lane] <= 0:
-            course.waiting[lane] = 2
-    if factor < WORTHWHILE:
-        factor, chosen = 1.0, order
-    factor = min(factor, course.most[lane])
-    course.most[lane] = GROWTH
-    if chosen > order:
-        raise_order(history, own.gain, past, order, h, own.correction, own.group)
-    elif chosen < order:
-        lower_order(history, own.gain, past, order, h, own.group)
-    if chosen != order or factor != 1.0:
-        course.order[lane] = chosen
-        course.waiting[lane] = chosen + 1
-    if factor != 1.0:
-        rescale(history, chosen, factor, own.group)
-        put(numbers.h, lane, h * factor)
+    constants = nordsieck.Constants(found[0], found[1], found[2], found[3])
+    order, waiting, ratio, factor = formulas.change_order(
+        own, constants, error, order, course.waiting[lane], course.ratio[lane], course.most[lane], h
+    )
+    course.order[lane], course.waiting[lane], course.ratio[lane] = order, waiting, ratio
+    course.most[lane] = formulas.GROWTH
+    put(numbers.h, lane, h * factor)
 
 
 @no_refcount
@@ -530,7 +461,7 @@ def integrate_zones(
             break
         setting = setting_of(conditions, numbers)
         if placed and not SELF_HEATING:
-            put_heat(chemistry, zone, setting, setting.start)
+            activities.put_heat(chemistry, zone, setting, setting.start)
         put_weights_of_some(chemistry.absolute, rtol, history, numbers.ends[0], vectors.weight)
         numbers.ends[0] = 0.0
         if restarts:
@@ -544,9 +475,9 @@ def integrate_zones(
         for lane in range(WIDTH):
             going[lane] = iteration.goes_on[lane]
         correct_some(chemistry, zone, vectors, numbers, iteration, setting)
-        numbers.size[0] = error_of(vectors, numbers.constant[0], species)
+        numbers.size[0] = formulas.error_of(vectors, numbers.constant[0], species)
         if SELF_HEATING:
-            put_temperature(chemistry, zone, setting.start, numbers.energy[0], y, species)
+            formulas.put_temperature(chemistry, zone, setting.start, numbers.energy[0], y, species)
             correction[species] = y[species] - history[0, species]
         find_errors(
             chemistry, zone, vectors, numbers, course, iteration, setting, going, errors
@@ -574,7 +505,11 @@ def integrate_zones(
 
 def integrate_lanes_cpu(start, stop, chemistry, conditions, grid, rtol, max_steps, outcome):
     """Zones `start` to `stop`, eight at a time."""
-    zone, vectors, numbers = zone_of(chemistry), vectors_of(chemistry), numbers_of()
+    zone, vectors, numbers = (
+        activities.zone_of(chemistry),
+        corrector.vectors_of(chemistry),
+        numbers_of(),
+    )
     course, iteration = course_of(), iteration_of()
     integrate_zones(
         by_reference(chemistry), by_reference(zone), by_reference(vectors), by_reference(numbers),

@@ -25,22 +25,11 @@ from ergode.core.compiler.syntax import function_from_text
 from ergode.core.group import ONE, next_member
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.core.parsing import parse
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.numbering import replicate_of
-from ergode.stochastic.kernel.outcomes import (
-    COUNT_LIMIT,
-    DONE,
-    EXTINCT,
-    INFINITY,
-    NEGATIVE,
-    NOT_FINITE,
-    OVERFLOW,
-    TOO_MANY,
-    WHOLE_LIMIT,
-)
+from ergode.stochastic.kernel.results import LOW_HALF, accumulate_count, add_amount, finish
 from ergode.stochastic.laws import Formula, Naming, law_of
 from ergode.stochastic.tables import Tables
-
-_LOW_HALF = np.int64(0xFFFFFFFF)
 
 SPECIES = option()
 """Number of species."""
@@ -191,8 +180,8 @@ def next_firing(seed, replicate, draw, t, x, c, p):
 def outcome_of(total, least):
     """Outcome of a realization whose total is 0 or invalid, or that has a negative value."""
     if least < 0.0 or total < 0.0:
-        return NEGATIVE
-    return EXTINCT if total == 0.0 else NOT_FINITE
+        return outcomes.NEGATIVE
+    return outcomes.EXTINCT if total == 0.0 else outcomes.NOT_FINITE
 
 
 # ---- CPU: realizations in lanes
@@ -225,7 +214,7 @@ def parameter(k):
 @noinline_cpu
 def _write(k, lane, row, point, slot, rows, out):
     """Report the state of one lane at time `k`; false if a count is too large."""
-    most = COUNT_LIMIT if out.counts.shape[2] > 0 else WHOLE_LIMIT
+    most = outcomes.COUNT_LIMIT if out.counts.shape[2] > 0 else outcomes.WHOLE_LIMIT
     for i in range(SPECIES):
         if not abs(rows[before(i) + lane]) < most:
             return False
@@ -233,13 +222,9 @@ def _write(k, lane, row, point, slot, rows, out):
         for i in range(SPECIES):
             out.amounts[row, k, i] = rows[before(i) + lane]
     if out.counts.shape[2] > 0:
-        out.counts[slot, point, k] += 1
+        accumulate_count(out.counts, slot, point, k)
         for i in range(SPECIES):
-            n = np.int64(rows[before(i) + lane])
-            out.sums[slot, point, k, i] += n
-            square = n * n
-            out.squares_low[slot, point, k, i] += square & _LOW_HALF
-            out.squares_high[slot, point, k, i] += square >> 32
+            add_amount(slot, point, k, i, np.int64(rows[before(i) + lane]), out)
     return True
 
 
@@ -279,7 +264,7 @@ def _fire(seed, most, rows, words):
         rows[lane_scalar(2) + lane] = total
         rows[lane_scalar(3) + lane] = least
         words[lane] = np.uint32(words[lane] + np.uint32(1))
-        fine = least >= 0.0 and total < INFINITY
+        fine = least >= 0.0 and total < outcomes.INFINITY
         goes_on = time < rows[lane_scalar(4) + lane] and fine and words[lane] <= most
         reached += 0 if goes_on else 1
     return reached
@@ -302,29 +287,27 @@ def _report(lane, row, slot, max_firings, plan, rows, words, places, out):
         rows[lane_scalar(2) + lane],
         rows[lane_scalar(3) + lane],
     )
-    outcome = DONE
+    outcome = outcomes.DONE
     cursor = places[LANES + lane]
-    if least < 0.0 or not (total >= 0.0 and total < INFINITY):
+    if least < 0.0 or not (total >= 0.0 and total < outcomes.INFINITY):
         outcome = outcome_of(total, least)
     else:
         cell = (plan.first + row) // plan.replicates - plan.first // plan.replicates
         while cursor < grid.size and not (time < grid[cursor]):
             if not _write(cursor, lane, row, cell, slot, rows, out):
-                outcome = OVERFLOW
+                outcome = outcomes.OVERFLOW
                 break
             cursor += 1
         places[LANES + lane] = cursor
-        if outcome == DONE and cursor < grid.size:
+        if outcome == outcomes.DONE and cursor < grid.size:
             if words[lane] <= max_firings:
                 rows[lane_scalar(4) + lane] = grid[cursor]
                 return True
-            outcome = TOO_MANY
-        elif outcome == DONE and total == 0.0:
-            outcome = EXTINCT
-    out.status[row] = outcome
-    out.firings[row] = np.int64(words[lane]) - 1
-    out.rows[row] = cursor
-    out.ended[row] = rows[lane_scalar(0) + lane] if outcome > EXTINCT else INFINITY
+            outcome = outcomes.TOO_MANY
+        elif outcome == outcomes.DONE and total == 0.0:
+            outcome = outcomes.EXTINCT
+    t = rows[lane_scalar(0) + lane]
+    finish(row, outcome, np.int64(words[lane]) - 1, cursor, t, False, out)
     if out.states.shape[0] > 0:
         for i in range(SPECIES):
             out.states[row, i] = rows[before(i) + lane]
@@ -346,7 +329,7 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
         mine = following < stop
         places[lane] = following if mine else -1
         places[LANES + lane] = 0
-        rows[lane_scalar(4) + lane] = out.grid[0] if mine else INFINITY
+        rows[lane_scalar(4) + lane] = out.grid[0] if mine else outcomes.INFINITY
         active += 1 if mine else 0
         following += 1
     _commit(rows)
@@ -356,7 +339,7 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
             for lane in range(LANES):
                 goes_on = (
                     rows[lane_scalar(1) + lane] < rows[lane_scalar(4) + lane]
-                    and rows[lane_scalar(2) + lane] < INFINITY
+                    and rows[lane_scalar(2) + lane] < outcomes.INFINITY
                     and rows[lane_scalar(3) + lane] >= 0.0
                     and words[lane] <= most
                 )
@@ -372,7 +355,7 @@ def lanes_cpu(start, stop, grain, rates, plan, out):
                         following += 1
                     else:
                         places[lane] = -1
-                        rows[lane_scalar(4) + lane] = INFINITY
+                        rows[lane_scalar(4) + lane] = outcomes.INFINITY
                         active -= 1
         _commit(rows)
 
@@ -397,7 +380,7 @@ def parameters_of(rates, point):
 def _write_cuda(k, row, cell, x, shared, out):
     """Write a state at time `k` of the grid; false if a count is too large."""
     times = out.grid.size
-    most = COUNT_LIMIT if SHARED or out.counts.shape[2] > 0 else WHOLE_LIMIT
+    most = outcomes.COUNT_LIMIT if SHARED or out.counts.shape[2] > 0 else outcomes.WHOLE_LIMIT
     fits = True
     for i in unroll(range(SPECIES)):
         fits = fits and abs(x[i]) < most
@@ -412,18 +395,13 @@ def _write_cuda(k, row, cell, x, shared, out):
             n = np.int64(x[i])
             place = times + 2 * (k * SPECIES + i)
             cuda.atomic.add(shared, place, n)
-            cuda.atomic.add(shared, place + 1, (n * n) & _LOW_HALF)
+            cuda.atomic.add(shared, place + 1, (n * n) & LOW_HALF)
             if (n * n) >> 32 != 0:
                 cuda.atomic.add(out.squares_high, (0, 0, k, i), (n * n) >> 32)
     elif out.counts.shape[2] > 0:
-        cuda.atomic.add(out.counts, (0, cell, k), 1)
+        accumulate_count(out.counts, 0, cell, k)
         for i in unroll(range(SPECIES)):
-            n = np.int64(x[i])
-            where = (0, cell, k, i)
-            cuda.atomic.add(out.sums, where, n)
-            cuda.atomic.add(out.squares_low, where, (n * n) & _LOW_HALF)
-            if (n * n) >> 32 != 0:
-                cuda.atomic.add(out.squares_high, where, (n * n) >> 32)
+            add_amount(0, cell, k, i, np.int64(x[i]), out)
     return True
 
 
@@ -465,30 +443,27 @@ def registers_cuda(queue, count, rates, plan, out):
             fresh = False
         time, y, total, least = next_firing(plan.seed, replicate, draw, t, x, c, p)
         draw = np.uint32(draw + np.uint32(1))
-        if not (time < limit and least >= 0.0 and total < INFINITY and draw <= most):
-            outcome = DONE
+        if not (time < limit and least >= 0.0 and total < outcomes.INFINITY and draw <= most):
+            outcome = outcomes.DONE
             ended = True
-            if least < 0.0 or not (total >= 0.0 and total < INFINITY):
+            if least < 0.0 or not (total >= 0.0 and total < outcomes.INFINITY):
                 outcome = outcome_of(total, least)
             else:
                 while cursor < times and not (time < grid[cursor]):
                     if not _write_cuda(cursor, row, point - first_point, x, shared, out):
-                        outcome = OVERFLOW
+                        outcome = outcomes.OVERFLOW
                         break
                     cursor += 1
-                if outcome == DONE and cursor < times:
+                if outcome == outcomes.DONE and cursor < times:
                     if draw <= most:
                         limit = grid[cursor]
                         ended = False
                     else:
-                        outcome = TOO_MANY
-                elif outcome == DONE and total == 0.0:
-                    outcome = EXTINCT
+                        outcome = outcomes.TOO_MANY
+                elif outcome == outcomes.DONE and total == 0.0:
+                    outcome = outcomes.EXTINCT
             if ended:
-                out.status[row] = outcome
-                out.firings[row] = np.int64(draw) - 1
-                out.rows[row] = cursor
-                out.ended[row] = t if outcome > EXTINCT else INFINITY
+                finish(row, outcome, np.int64(draw) - 1, cursor, t, False, out)
                 row = next_member(ONE, queue)
                 fresh = True
         x = y

@@ -23,12 +23,7 @@ import numpy as np
 from ergode.core.compiler.language import from_bits, noinline_cpu, real, to_bits
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.stochastic.algorithms.algorithm import Algorithm
-from ergode.stochastic.kernel.outcomes import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    INFINITY,
-    NO_REACTION,
-)
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.tables import ONE_LESS, Tables
 
@@ -79,7 +74,7 @@ def prepare(w, t, point, plan, replicate, net, work, state):
     for j in range(count):
         a = propensity(j, w, t, point, net, work)
         negative += 1 if a < 0.0 else 0
-        highest = max(highest, a) if a == a else real(INFINITY)
+        highest = max(highest, a) if a == a else real(outcomes.INFINITY)
     top = np.int32(0)
     if highest > 0.0:
         top = exponent_of(highest) + HEADROOM
@@ -158,7 +153,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
 def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """Draw candidates at the sum of all upper bounds, until one is accepted."""
     if state.numbers[w, 2] > 0:
-        return t, FAILED_NEGATIVE, draw
+        return t, outcomes.FAILED_NEGATIVE, draw
     lowest = state.numbers[w, 1]
     while lowest > 1 and state.starts[w, lowest] == state.starts[w, lowest + 1]:
         lowest -= np.int32(1)
@@ -170,15 +165,15 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         total += real(state.starts[w, g + 1] - state.starts[w, g]) * bound
         bound *= 0.5
     if total == 0.0:
-        return real(INFINITY), NO_REACTION, draw
-    if not (total > 0.0 and total < INFINITY):
-        return t, FAILED_NOT_FINITE, draw
+        return real(outcomes.INFINITY), outcomes.NO_REACTION, draw
+    if not (total > 0.0 and total < outcomes.INFINITY):
+        return t, outcomes.FAILED_NOT_FINITE, draw
     while True:
         w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
         draw += 1
         t += exponential(w0, w1) / total
         if t >= limit:
-            return t, NO_REACTION, draw
+            return t, outcomes.NO_REACTION, draw
         target = uniform(w2, w3) * total
         bound = highest_bound
         g = 1

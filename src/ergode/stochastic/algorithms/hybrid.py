@@ -37,6 +37,7 @@ import numpy as np
 from ergode.core.compiler.language import noinline_cpu, real
 from ergode.core.compiler.programs import Operation
 from ergode.core.math.rosenbrock import RODAS4, coefficients_of
+from ergode.stochastic.algorithms import hybrid_window
 from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.algorithms.hybrid_conditions import first_change
 from ergode.stochastic.algorithms.hybrid_step import (
@@ -64,32 +65,8 @@ from ergode.stochastic.algorithms.hybrid_step import (
     time_within,
     try_step,
 )
-from ergode.stochastic.algorithms.hybrid_window import (
-    LEAST_FACTOR,
-    MOST_FACTOR,
-    NODES,
-    SAFETY,
-    TRIALS,
-    close_window,
-    cross,
-    expand,
-    interpolate,
-    look,
-    open_window,
-    renew,
-    scale,
-    soon,
-    sum_still,
-    total_of,
-)
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.next_firing import wait_and_choice
-from ergode.stochastic.kernel.outcomes import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    FAILED_TO_END,
-    INFINITY,
-    NO_REACTION,
-)
 from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.tables import Tables
 
@@ -160,8 +137,8 @@ class MethodState(NamedTuple):
 def prepare(w, t, point, plan, replicate, net, work, state):
     """Begin, or go on after an event: the threshold is kept."""
     state.clock[w, NEXT] = 0.0
-    state.clock[w, NOW] = INFINITY
-    state.clock[w, WINDOW] = INFINITY
+    state.clock[w, NOW] = outcomes.INFINITY
+    state.clock[w, WINDOW] = outcomes.INFINITY
     state.clock[w, SHAKEN] = 0.0
     if work.begun[w, 0] == 0:
         work.begun[w, 0] = 1
@@ -179,7 +156,7 @@ def update(j, w, t, point, plan, replicate, net, work, state):
     if j >= state.a.shape[1]:
         return True
     if state.disturbs[j] == 1:
-        state.clock[w, NOW] = INFINITY
+        state.clock[w, NOW] = outcomes.INFINITY
         state.clock[w, SHAKEN] = 1.0
     stands = state.clock[w, NOW] == t and state.clock[w, SHARE] < state.clock[w, WINDOW_END]
     moves = False
@@ -190,13 +167,13 @@ def update(j, w, t, point, plan, replicate, net, work, state):
             place = state.places[r]
             if place >= 0:
                 if stands and state.scales[place] == 1:
-                    scale(r, place, w, net, work, state)
+                    hybrid_window.scale(r, place, w, net, work, state)
                 else:
                     moves = True
             elif state.fires[r] == 1:
                 state.a[w, r] = propensity(r, w, t, point, net, work)
     if moves and stands:
-        renew(j, w, point, net, work, state)
+        hybrid_window.renew(j, w, point, net, work, state)
     return True
 
 
@@ -223,7 +200,7 @@ def _first_length(t, limit, fired, w, state):
     length = state.clock[w, NEXT] if fired else real(0.0)
     if length == 0.0:
         length, fired = limit - t, False
-        if not length < INFINITY:
+        if not length < outcomes.INFINITY:
             length = max(abs(t), real(1.0))
     for k in range(state.variables.size):
         size = max(abs(state.y[w, k]), floor_of(k, w, state))
@@ -254,27 +231,27 @@ def _become(w, state):
 
 def _accepted(w, t, length, wish, point, net, work, state):
     """Step until the error is small enough; the step's length, or a failure code."""
-    for _ in range(TRIALS):
+    for _ in range(hybrid_window.TRIALS):
         error = try_step(w, t, length, point, net, work, state)
-        if error < INFINITY and _become(w, state):
+        if error < outcomes.INFINITY and _become(w, state):
             length = min(length, _first_length(t, t + length, False, w, state))
             wish = min(wish, length)
             differentiate(w, t, length, point, net, work, state)
             continue
         if error <= 1.0:
-            factor = real(MOST_FACTOR)
+            factor = real(hybrid_window.MOST_FACTOR)
             if error > 0.0:
-                factor = min(factor, SAFETY * math.exp(-0.25 * math.log(error)))
+                factor = min(factor, hybrid_window.SAFETY * math.exp(-0.25 * math.log(error)))
             state.clock[w, NEXT] = max(wish, length * factor)
             return length
-        factor = real(LEAST_FACTOR)
-        if error < INFINITY:
-            factor = max(factor, SAFETY * math.exp(-0.25 * math.log(error)))
+        factor = real(hybrid_window.LEAST_FACTOR)
+        if error < outcomes.INFINITY:
+            factor = max(factor, hybrid_window.SAFETY * math.exp(-0.25 * math.log(error)))
         length *= factor
         wish = min(wish, length)
         if not t + length > t:
             break
-    return real(FAILED_NOT_FINITE)
+    return real(outcomes.FAILED_NOT_FINITE)
 
 
 @noinline_cpu
@@ -288,21 +265,21 @@ def _begin_step(w, t, limit, point, plan, net, work, state):
         state.largest[w, k] = max(state.largest[w, k], abs(x))
     slopes(w, t, point, state.slope, net, work, state)
     for k in range(count):
-        finite = finite and abs(state.slope[w, k]) < INFINITY
-    look(w, t, point, net, work, state)
-    total = total_of(w, state)
-    if not (finite and abs(total) < INFINITY):
-        return FAILED_NOT_FINITE
+        finite = finite and abs(state.slope[w, k]) < outcomes.INFINITY
+    hybrid_window.look(w, t, point, net, work, state)
+    total = hybrid_window.total_of(w, state)
+    if not (finite and abs(total) < outcomes.INFINITY):
+        return outcomes.FAILED_NOT_FINITE
     if t >= limit:
-        return NO_REACTION
+        return outcomes.NO_REACTION
     clock[w, STEPS] += 1.0
     if clock[w, STEPS] > real(plan.max_firings):
-        return FAILED_TO_END
+        return outcomes.FAILED_TO_END
     wish = clock[w, NEXT]
     if clock[w, SHAKEN] != 0.0 or wish == 0.0:
         wish = _first_length(t, limit, clock[w, SHAKEN] != 0.0, w, state)
     clock[w, SHAKEN] = 0.0
-    length = min(min(wish, limit - t), soon(total, w, state))
+    length = min(min(wish, limit - t), hybrid_window.soon(total, w, state))
     if not t + length > t:
         length = min(max(abs(t), real(1e-300)) * real(4.5e-16), limit - t)
     differentiate(w, t, length, point, net, work, state)
@@ -310,7 +287,7 @@ def _begin_step(w, t, limit, point, plan, net, work, state):
     if length < 0.0:
         for k in range(count):
             work.x[w, state.variables[k]] = state.y[w, k]
-        return FAILED_NOT_FINITE
+        return outcomes.FAILED_NOT_FINITE
     clock[w, BEGIN], clock[w, LENGTH], clock[w, SHARE] = t, length, 0.0
     clock[w, WINDOW_BEGIN], clock[w, WINDOW_END] = 0.0, 0.0
     turn = real(2.0)
@@ -335,10 +312,10 @@ def _cross_step(last, w, point, net, work, state):
     while True:
         share = clock[w, SHARE]
         if not share < clock[w, WINDOW_END]:
-            failure = open_window(w, point, net, work, state)
+            failure = hybrid_window.open_window(w, point, net, work, state)
             if failure != 0:
                 return failure
-        to, left = cross(min(clock[w, WINDOW_END], last), w, state)
+        to, left = hybrid_window.cross(min(clock[w, WINDOW_END], last), w, state)
         changes = False
         for place in range(state.conditions.size):
             if state.counted[place] == 1:
@@ -346,7 +323,7 @@ def _cross_step(last, w, point, net, work, state):
                     state.conditions[place], begin, length, share, to, w, point, net, work, state
                 )  # fmt: skip
                 if changed < to or (changed <= to and left > 0.0):
-                    _, left = cross(changed, w, state)
+                    _, left = hybrid_window.cross(changed, w, state)
                     to, left, changes = changed, max(left, real(1e-300)), True
         if not changes and clock[w, TURN] <= to and left > 0.0:
             changes = True
@@ -359,7 +336,7 @@ def _cross_step(last, w, point, net, work, state):
         if to >= last:
             return 0
         put_within(to, w, work, state)
-        close_window(w, state)
+        hybrid_window.close_window(w, state)
 
 
 def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
@@ -374,38 +351,38 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         draw += 1
         clock[w, GOAL] = goal
         clock[w, CHOICE] = choice
-    if sum_still(w, state) < 0.0:
-        return t, FAILED_NEGATIVE, draw
+    if hybrid_window.sum_still(w, state) < 0.0:
+        return t, outcomes.FAILED_NEGATIVE, draw
     # Nothing moves between firings: the direct method.
     if state.variables.size == 0 and state.follows_time[0] == 0 and state.conditions.size == 0:
         total, goal = clock[w, STILL], clock[w, GOAL]
-        if not total < INFINITY:
-            return t, FAILED_NOT_FINITE, draw
+        if not total < outcomes.INFINITY:
+            return t, outcomes.FAILED_NOT_FINITE, draw
         if t >= limit:
-            return limit, NO_REACTION, draw
-        fires_at = t + goal / total if total > 0.0 else real(INFINITY)
+            return limit, outcomes.NO_REACTION, draw
+        fires_at = t + goal / total if total > 0.0 else real(outcomes.INFINITY)
         if fires_at >= limit:
             clock[w, GOAL] = max(goal - total * (limit - t), real(0.0))
-            return (real(INFINITY) if total == 0.0 else limit), NO_REACTION, draw
+            return (real(outcomes.INFINITY) if total == 0.0 else limit), outcomes.NO_REACTION, draw
         clock[w, GOAL] = -1.0
         j = _choose(w, state)
         return fires_at, (j if j >= 0 else none), draw
     # The largest number below `limit`, but not before the middle of `t` and `limit`.
     clock[w, BEFORE] = limit
-    if limit < INFINITY:
+    if limit < outcomes.INFINITY:
         clock[w, BEFORE] = max(limit - abs(limit) * real(2.3e-16), 0.5 * (t + limit))
     if not (clock[w, NOW] == t and clock[w, SHARE] < 1.0 and t < limit):
         failure = _begin_step(w, t, limit, point, plan, net, work, state)
-        if failure == NO_REACTION:
-            return limit, NO_REACTION, draw
+        if failure == outcomes.NO_REACTION:
+            return limit, outcomes.NO_REACTION, draw
         if failure != 0:
             return t, failure, draw
     elif clock[w, SHARE] < clock[w, WINDOW_END]:
-        error, _ = expand(w, state)
+        error, _ = hybrid_window.expand(w, state)
         if not error <= 1.0:
             clock[w, WINDOW] = (clock[w, WINDOW_END] - clock[w, SHARE]) * clock[w, LENGTH]
             clock[w, WINDOW_END] = clock[w, SHARE]
-            look(w, t, point, net, work, state)
+            hybrid_window.look(w, t, point, net, work, state)
     begin, length = clock[w, BEGIN], clock[w, LENGTH]
     last = min(clock[w, TURN], real(1.0))
     if begin + length > limit:
@@ -414,7 +391,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     what = _cross_step(last, w, point, net, work, state)
     if what < 0 and clock[w, SHARE] == share:
         put_within(share, w, work, state)
-        clock[w, NOW] = INFINITY
+        clock[w, NOW] = outcomes.INFINITY
         return t, what, draw
     share = clock[w, SHARE]
     put_within(share, w, work, state)
@@ -424,7 +401,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     j = none
     if what == 1:
         clock[w, GOAL] = -1.0
-        interpolate(share, w, state)
+        hybrid_window.interpolate(share, w, state)
         j = _choose(w, state)
         if j >= 0 and state.disturbs[j] == 1:
             moment = time_within(begin, length, share, w, state)
@@ -434,10 +411,10 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         ends_at = limit
     clock[w, NOW] = ends_at
     if what == 0 or what == 2:
-        clock[w, NOW] = INFINITY
+        clock[w, NOW] = outcomes.INFINITY
     if ends_at >= limit:
         # A rate may change at the break.
-        clock[w, NEXT], clock[w, NOW] = 0.0, INFINITY
+        clock[w, NEXT], clock[w, NOW] = 0.0, outcomes.INFINITY
     return ends_at, j, draw
 
 
@@ -474,9 +451,9 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
         "jacobian": (width * width, np.float64),
         "matrix": (width * width, np.float64),
         "pivots": (width, np.int32),
-        "nodes": (NODES * moving.size, np.float64),
-        "parts": (NODES * moving.size, np.float64),
-        "series": (NODES, np.float64),
+        "nodes": (hybrid_window.NODES * moving.size, np.float64),
+        "parts": (hybrid_window.NODES * moving.size, np.float64),
+        "series": (hybrid_window.NODES, np.float64),
         "low": (tables.variable_count, np.float64),
         "high": (tables.variable_count, np.float64),
         "stack": (tables.depth, np.float64),

@@ -46,25 +46,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import fma, noinline_cpu, real
-from ergode.core.math.random import (
-    FIRING,
-    LEAP,
-    draw_words,
-    exponential,
-    normal,
-    poisson,
-    uniform,
-)
+from ergode.core.math import random
 from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.algorithms.leap_report import between
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.bytecode import evaluate
-from ergode.stochastic.kernel.outcomes import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    FAILED_TO_END,
-    INFINITY,
-    NO_REACTION,
-)
 from ergode.stochastic.tables import Tables
 
 TOLERANCE = 0.03
@@ -192,7 +178,7 @@ def _look(w, t, point, net, work, state):
                 v = net.changes[entry]
                 state.drift[w, net.changed[entry]] += v * a
                 state.spread[w, net.changed[entry]] += v * v * a
-    step, pull = real(INFINITY), real(0.0)
+    step, pull = real(outcomes.INFINITY), real(0.0)
     for variable in range(state.drift.shape[1]):
         if state.highest[variable] == 0 or state.spread[w, variable] == 0.0:
             continue
@@ -257,9 +243,9 @@ def _relaxation(w, t, point, net, work, state):
             state.mode[w, variable] = (
                 state.moved[w, variable] / length if length > 0.0 else real(0.0)
             )
-        if not (length > 0.0 and length < INFINITY):
+        if not (length > 0.0 and length < outcomes.INFINITY):
             break
-    return MARGIN * rate if rate < INFINITY else real(INFINITY)
+    return MARGIN * rate if rate < outcomes.INFINITY else real(outcomes.INFINITY)
 
 
 # Relative difference of the state for directional derivatives: far above rounding.
@@ -297,9 +283,9 @@ def _number(j, mean, draw, replicate, gaussian, plan):
     entity = np.uint64(j) | (np.uint64(draw >> 24) << np.uint64(32))
     index = np.uint32(draw & 0xFFFFFF)
     if gaussian:
-        w0, w1, w2, w3 = draw_words(plan.seed, replicate, entity, LEAP, index)
-        return fma(math.sqrt(mean), normal(w0, w1), mean)
-    return real(poisson(plan.seed, replicate, entity, LEAP, index, mean))
+        w0, w1, w2, w3 = random.draw_words(plan.seed, replicate, entity, random.LEAP, index)
+        return fma(math.sqrt(mean), random.normal(w0, w1), mean)
+    return real(random.poisson(plan.seed, replicate, entity, random.LEAP, index, mean))
 
 
 @noinline_cpu
@@ -355,7 +341,7 @@ def _lift(step, w, t, point, net, work, state):
                     work.x[w, variable] = fma(number, net.changes[entry], work.x[w, variable])
         for j in range(state.a.shape[1]):
             k = _allowed(_propensity(j, w, t, point, net, work), w, work, state)
-            fine = fine and k >= 0.0 and k < INFINITY
+            fine = fine and k >= 0.0 and k < outcomes.INFINITY
             state.second[w, j] = k
             state.b[w, j] = fma(weight, k, state.b[w, j])
             state.bend[w, j] = fma(bend, k, state.bend[w, j])
@@ -377,7 +363,7 @@ def _second_rates(w, t, point, net, work, state):
     fine = True
     for j in range(state.a.shape[1]):
         b = _allowed(_propensity(j, w, t, point, net, work), w, work, state)
-        fine = fine and b >= 0.0 and b < INFINITY
+        fine = fine and b >= 0.0 and b < outcomes.INFINITY
         state.b[w, j] = max(fma(real(2.0), b, -state.a[w, j]) + state.b[w, j], real(0.0))
         if state.critical[w, j] == 1:
             rare += state.b[w, j]
@@ -394,7 +380,7 @@ def _advance_singly(fires_at, limit, u, w, net, state):
     if fires_at >= limit:
         return limit, 0
     if not _fire_one(u, False, False, w, net, state):
-        return ends_at, FAILED_NEGATIVE
+        return ends_at, outcomes.FAILED_NEGATIVE
     state.fired[w, 0] = 1.0
     return ends_at, 0
 
@@ -419,25 +405,25 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     given = state.control[1]
     total, rare, step, pull = _look(w, t, point, net, work, state)
     if total < 0.0:
-        return t, FAILED_NEGATIVE, draw
-    if not total < INFINITY:
-        return t, FAILED_NOT_FINITE, draw
+        return t, outcomes.FAILED_NEGATIVE, draw
+    if not total < outcomes.INFINITY:
+        return t, outcomes.FAILED_NOT_FINITE, draw
     if t >= limit:
-        return (real(INFINITY) if total == 0.0 else limit), NO_REACTION, draw
+        return (real(outcomes.INFINITY) if total == 0.0 else limit), outcomes.NO_REACTION, draw
     if total == 0.0:
         _count_time(max(min(limit, state.control[2]) - t, real(0.0)), w, work, state)
-        return real(INFINITY), NO_REACTION, draw
+        return real(outcomes.INFINITY), outcomes.NO_REACTION, draw
     # Steps, and firings outside of steps.
     if state.stats[w, 1] + state.stats[w, 2] >= real(plan.max_firings):
-        return t, FAILED_TO_END, draw
+        return t, outcomes.FAILED_TO_END, draw
     for variable in range(state.finish.shape[1]):
         state.start[w, variable] = work.x[w, variable]
         state.finish[w, variable] = work.x[w, variable]
     state.fired[w, 0] = 0.0
-    w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
+    w0, w1, w2, w3 = random.draw_words(plan.seed, replicate, draw >> 32, random.FIRING, draw)
     draw += 1
-    wait = exponential(w0, w1)
-    u = uniform(w2, w3)
+    wait = random.exponential(w0, w1)
+    u = random.uniform(w2, w3)
     relaxation = real(0.0)
     if given > 0.0:
         step = given
@@ -449,7 +435,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
             if pull > 0.0:
                 most = math.sqrt(math.sqrt(80.0 * state.control[0] / pull))
                 step = min(step, most / relaxation)
-        if not step < INFINITY:
+        if not step < outcomes.INFINITY:
             # Constant rates: one step may extend to the last reported time.
             step = max(state.control[2] - t, real(1.0) / total)
         if not gaussian and given == 0.0 and step * total < SINGLE_BELOW:
@@ -497,7 +483,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
             state.fired[w, 0] = math.floor(before + after + 0.5)
             if fires:
                 if not _fire_one(u, second, True, w, net, state):
-                    return ends_at, FAILED_NEGATIVE, draw
+                    return ends_at, outcomes.FAILED_NEGATIVE, draw
                 state.fired[w, 0] += 1.0
             scaled = relaxation * (half + rest)
             scaled *= scaled
@@ -507,7 +493,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
             _count_time(half + rest, w, work, state)
             return ends_at, 0, draw
         step = 0.5 * step
-    return t, FAILED_NOT_FINITE, draw
+    return t, outcomes.FAILED_NOT_FINITE, draw
 
 
 def arrive(w, work, state):

@@ -21,12 +21,7 @@ import numpy as np
 from ergode.core.compiler.language import noinline_cpu, real
 from ergode.core.math.random import CHANNEL, draw_words, exponential
 from ergode.stochastic.algorithms.algorithm import Algorithm
-from ergode.stochastic.kernel.outcomes import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    INFINITY,
-    NO_REACTION,
-)
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.tables import Tables
 
@@ -96,14 +91,14 @@ def _follow(j, w, t, point, net, work, state):
     a = propensity(j, w, t, point, net, work)
     if a < 0.0:
         state.wrong[w, 0] = 1
-    if not abs(a) < INFINITY:
+    if not abs(a) < outcomes.INFINITY:
         state.wrong[w, 1] = 1
     if before > 0.0:
         state.passed[w, j] += before * (t - state.since[w, j])
     state.since[w, j] = t
     state.a[w, j] = a
     rest = max(state.goal[w, j] - state.passed[w, j], real(0.0))
-    state.times[w, j] = t + rest / a if a > 0.0 else real(INFINITY)
+    state.times[w, j] = t + rest / a if a > 0.0 else real(outcomes.INFINITY)
 
 
 @noinline_cpu
@@ -152,15 +147,15 @@ def update(j, w, t, point, plan, replicate, net, work, state):
 def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """The reaction at the top of the heap, and its time."""
     if state.wrong[w, 0] > 0:
-        return t, FAILED_NEGATIVE, draw
+        return t, outcomes.FAILED_NEGATIVE, draw
     if state.wrong[w, 1] > 0:
-        return t, FAILED_NOT_FINITE, draw
+        return t, outcomes.FAILED_NOT_FINITE, draw
     if state.heap.shape[1] == 0:
-        return real(INFINITY), NO_REACTION, draw
+        return real(outcomes.INFINITY), outcomes.NO_REACTION, draw
     j = state.heap[w, 0]
     fires_at = state.times[w, j]
     if fires_at >= limit:
-        return fires_at, NO_REACTION, draw
+        return fires_at, outcomes.NO_REACTION, draw
     return fires_at, j, draw
 
 

@@ -28,14 +28,7 @@ from ergode.stochastic.algorithms.algorithm import Algorithm, Options, Rows, Thr
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.next_firing import find
 from ergode.stochastic.tables import ONE_LESS, Tables, offsets
-from ergode.stochastic.thread_group.ops import (
-    STRIDE,
-    change_rows,
-    row_of_change,
-    search,
-    shared_index,
-    shared_indices,
-)
+from ergode.stochastic.thread_group import ops
 
 BLOCK = 16
 # A sum that falls below this fraction of its former value is recomputed, because of cancellation.
@@ -268,12 +261,12 @@ class ThreadGroupState(NamedTuple):
 
 def thread_group_value(place, threads, state):
     """Sum of the propensities of a group."""
-    return threads.scratch[place] * threads.scratch[at(place + state.width * STRIDE)]
+    return threads.scratch[place] * threads.scratch[at(place + state.width * ops.STRIDE)]
 
 
 def thread_group_count(i, threads, work, state):
     """Count of a species."""
-    return threads.scratch[at(threads.base + shared_index(np.int32(i), state.width))]
+    return threads.scratch[at(threads.base + ops.shared_index(np.int32(i), state.width))]
 
 
 def _thread_partial_of(place, first, threads, state):
@@ -301,14 +294,14 @@ def thread_group_prepare(t, point, threads, net, work, state):
         n = real(0.0)
         if g < groups:
             n = net.initial[point, at(g)]
-        threads.scratch[at(threads.base + k * STRIDE + threads.rank)] = n
+        threads.scratch[at(threads.base + k * ops.STRIDE + threads.rank)] = n
     barrier(threads)
     for k in no_unroll(range(state.width)):
         g = threads.rank * state.width + k
         total = real(0.0)
         if g < groups:
             total = _thread_add_up(g, point * state.number_count, threads, state)
-        threads.scratch[at(threads.base + (state.width + k) * STRIDE + threads.rank)] = total
+        threads.scratch[at(threads.base + (state.width + k) * ops.STRIDE + threads.rank)] = total
 
 
 def thread_group_choose(g, place, target, point, threads, work, state):
@@ -322,9 +315,9 @@ def thread_group_choose(g, place, target, point, threads, work, state):
     while entry < last:
         value += _thread_partial_of(entry, numbers, threads, state)
         entry = np.int32(entry + SIZE)
-    column, target, total = search(value, target, threads)
+    column, target, total = ops.search(value, target, threads)
     if threads.rank == 0:
-        memory[at(place + state.width * STRIDE)] = total
+        memory[at(place + state.width * ops.STRIDE)] = total
     j = np.int32(-1)
     if column >= 0:
         begin = np.int32(first + column)
@@ -333,7 +326,7 @@ def thread_group_choose(g, place, target, point, threads, work, state):
             entry = np.int32(begin + threads.rank * SIZE)
             if entry < last:
                 value = _thread_partial_of(entry, numbers, threads, state)
-            row, rest, total = search(value, target, threads)
+            row, rest, total = ops.search(value, target, threads)
             if row >= 0:
                 j = state.members[at(begin + row * SIZE)]
                 if target < total:
@@ -348,8 +341,8 @@ def thread_group_follow(j, t, point, threads, net, work, state):
     """Apply the changes of reaction `j` to the counts, and correct the dependent sums."""
     memory = threads.scratch
     numbers = np.uint32(point * state.number_count)
-    sums = np.uint32(threads.base + state.width * STRIDE)
-    spot, delta, begin, end = row_of_change(j, threads, state)
+    sums = np.uint32(threads.base + state.width * ops.STRIDE)
+    spot, delta, begin, end = ops.row_of_change(j, threads, state)
     if spot >= 0 and threads.rank == lane_in(threads):
         memory[at(threads.base + spot)] += real(delta)
     barrier(threads)
@@ -374,7 +367,7 @@ def thread_group_follow(j, t, point, threads, net, work, state):
         k = np.int32(k + 1)
     if any_of(threads, vanished):
         for k in no_unroll(range(state.width)):
-            where = at(sums + k * STRIDE + threads.rank)
+            where = at(sums + k * ops.STRIDE + threads.rank)
             if memory[where] != memory[where]:
                 memory[where] = _thread_add_up(
                     threads.rank * state.width + k, numbers, threads, state
@@ -396,7 +389,7 @@ def thread_group_constants(tables: Tables, size: int, options: Options) -> dict[
     """Constants that all thread groups of `size` threads share."""
     found = groups_of(tables)
     groups = tables.variable_count + 1
-    spots = shared_indices(groups, size)
+    spots = ops.shared_indices(groups, size)
     lengths = np.diff(found["member_starts"])
     rows = -(-lengths // size)
     starts = np.concatenate([[0], np.cumsum(rows * size)]).astype(np.int32)
@@ -415,7 +408,7 @@ def thread_group_constants(tables: Tables, size: int, options: Options) -> dict[
     entries = np.zeros(members.size, np.uint32)
     entries[place] = packed
     touches = spots[found["touched"]] | which[place.size :] << int(_NUMBER)
-    changes = change_rows(tables, spots, found["touch_starts"], False)
+    changes = ops.change_rows(tables, spots, found["touch_starts"], False)
     return {
         "width": np.int32(-(-groups // size)),
         "changes_most": np.int32(changes.shape[1]),

@@ -27,13 +27,8 @@ from ergode.core.math.random import ACCEPTANCE, FIRING, draw_words, exponential,
 from ergode.stochastic.algorithms import direct
 from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.algorithms.direct import choose
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.bytecode import bounds_of_product, evaluate_bounds
-from ergode.stochastic.kernel.outcomes import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    INFINITY,
-    NO_REACTION,
-)
 from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.tables import Tables
 
@@ -90,14 +85,14 @@ def _bound(j, w, point, net, work, state):
             net.laws[j], w, t_low, t_high, point, net, work, state
         )  # fmt: skip
         low, high = bounds_of_product(least, most, low, high)
-        low = min(low, least) if least == -INFINITY else low
+        low = min(low, least) if least == -outcomes.INFINITY else low
     state.lower[w, j] = low
     state.a[w, j] = max(high, real(0.0))
 
 
 def _is_doubtful(j, w, state):
     """Whether the bounds of a propensity allow negative or infinite values."""
-    return not state.a[w, j] < INFINITY or state.lower[w, j] < 0.0
+    return not state.a[w, j] < outcomes.INFINITY or state.lower[w, j] < 0.0
 
 
 @noinline_cpu
@@ -121,8 +116,8 @@ def _bound_all(w, t, point, net, work, state):
                 state.lower[w, j] = a
             if a < 0.0:
                 state.negative[w, 0] = 1
-            if not a < INFINITY:
-                state.a[w, j] = real(INFINITY)
+            if not a < outcomes.INFINITY:
+                state.a[w, j] = real(outcomes.INFINITY)
     direct.add_up_all(w, state)
 
 
@@ -172,7 +167,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         total = direct.sum_of_blocks(w, state)
         if follows_time and t >= state.window[w, 1]:
             if t >= limit:
-                return t, NO_REACTION, draw
+                return t, outcomes.NO_REACTION, draw
             if state.window[w, 2] == 0.0:
                 state.window[w, 2] = (limit - t) / WINDOWS
                 state.window[w, 3] = state.window[w, 2]
@@ -186,16 +181,16 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
                 # much.
                 if total * width <= CANDIDATES or t + 0.5 * width <= t:
                     break
-                if total < INFINITY and _least(w, state) > 0.5 * total:
+                if total < outcomes.INFINITY and _least(w, state) > 0.5 * total:
                     break
                 width *= 0.5
             state.window[w, 3] = 2.0 * width
         if state.negative[w, 0] != 0:
-            return t, FAILED_NEGATIVE, draw
+            return t, outcomes.FAILED_NEGATIVE, draw
         if total == 0.0 and not follows_time:
-            return real(INFINITY), NO_REACTION, draw
-        if not (total >= 0.0 and total < INFINITY):
-            return t, FAILED_NOT_FINITE, draw
+            return real(outcomes.INFINITY), outcomes.NO_REACTION, draw
+        if not (total >= 0.0 and total < outcomes.INFINITY):
+            return t, outcomes.FAILED_NOT_FINITE, draw
         w0, w1, w2, w3 = draw_words(plan.seed, replicate, draw >> 32, FIRING, draw)
         candidate = t + exponential(w0, w1) / total
         if follows_time and candidate >= state.window[w, 1] and state.window[w, 1] < limit:
@@ -203,7 +198,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
             t = state.window[w, 1]
             continue
         if candidate >= limit:
-            return candidate, NO_REACTION, draw + 1
+            return candidate, outcomes.NO_REACTION, draw + 1
         t = candidate
         j = choose(uniform(w2, w3) * total, w, point, state)
         if j >= 0:
@@ -213,9 +208,9 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
                 return t, j, draw + 1
             a = propensity(j, w, t, point, net, work)
             if a < 0.0:
-                return t, FAILED_NEGATIVE, draw
-            if not a < INFINITY:
-                return t, FAILED_NOT_FINITE, draw
+                return t, outcomes.FAILED_NEGATIVE, draw
+            if not a < outcomes.INFINITY:
+                return t, outcomes.FAILED_NOT_FINITE, draw
             if height < a:
                 return t, j, draw + 1
         draw += 1

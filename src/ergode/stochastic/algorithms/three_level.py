@@ -40,15 +40,8 @@ from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.next_firing import find
 from ergode.stochastic.kernel.realization import GENERAL, propensity
 from ergode.stochastic.tables import Tables, offsets
+from ergode.stochastic.thread_group import ops
 from ergode.stochastic.thread_group.kernel import thread_group_of
-from ergode.stochastic.thread_group.ops import (
-    STRIDE,
-    change_rows,
-    row_of_change,
-    search,
-    shared_index,
-    shared_indices,
-)
 
 WIDTH = 32
 # A sum that falls below this fraction of its former value is recomputed, because of cancellation.
@@ -285,7 +278,7 @@ def thread_group_prepare(t, point, threads, net, work, state):
 def thread_group_refresh(t, point, threads, net, work, state):
     """Compute all propensities and all sums for the present state."""
     w = at(cuda.grid(1))
-    for spot in no_unroll(share(threads, 0, state.width * STRIDE)):
+    for spot in no_unroll(share(threads, 0, state.width * ops.STRIDE)):
         threads.scratch[at(threads.base + spot)] = 0.0
     barrier(threads)
     count = net.coefficients.shape[1]
@@ -301,13 +294,13 @@ def thread_group_refresh(t, point, threads, net, work, state):
                 threads.scratch[at(threads.base - 1)] = 1.0
         _, total = prefix_of(threads, _thread_share(chunk, threads, state))
         if threads.rank == 0:
-            spot = shared_index(np.int32(chunk), state.width)
+            spot = ops.shared_index(np.int32(chunk), state.width)
             threads.scratch[at(threads.base + spot)] = total
 
 
 def thread_group_choose(chunk, place, target, point, threads, work, state):
     """Reaction of a chunk whose interval contains `target`; -1 for none."""
-    column, target, total = search(_thread_share(chunk, threads, state), target, threads)
+    column, target, total = ops.search(_thread_share(chunk, threads, state), target, threads)
     if threads.rank == 0:
         threads.scratch[place] = total
     j = np.int32(-1)
@@ -341,7 +334,7 @@ def _sum_of_alike(value, key, most, threads):
 
 def _add_up_spot(spot, threads, state):
     """Recompute the sum of the chunk at `spot`, with all threads."""
-    chunk = spot % STRIDE * state.width + spot // STRIDE
+    chunk = spot % ops.STRIDE * state.width + spot // ops.STRIDE
     barrier(threads)
     _, total = prefix_of(threads, _thread_share(chunk, threads, state))
     if threads.rank == 0:
@@ -352,7 +345,7 @@ def thread_group_follow(j, t, point, threads, net, work, state):
     """Apply the changes of reaction `j` to the state, and correct the dependent sums."""
     w = at(cuda.grid(1))
     memory = threads.scratch
-    variable, delta, begin, end = row_of_change(j, threads, state)
+    variable, delta, begin, end = ops.row_of_change(j, threads, state)
     if variable >= 0 and threads.rank == lane_in(threads):
         x = work.x[threads.group_number, at(variable)] + real(delta)
         work.x[threads.group_number, at(variable)] = x
@@ -423,13 +416,13 @@ def thread_group_constants(tables: Tables, size: int, options: Options) -> dict[
     by_reaction, starts, listed = lists(tables)
     chunk = size * dict(options)[HEIGHT]
     chunks = -(-tables.reaction_count // chunk)
-    changes = change_rows(tables, np.arange(tables.variable_count), starts, by_reaction)
+    changes = ops.change_rows(tables, np.arange(tables.variable_count), starts, by_reaction)
     return {
         "width": np.int32(-(-chunks // size)),
         "changes_most": np.int32(changes.shape[1]),
         "rows": changes.reshape(-1),
         "listed": listed,
-        "spots": shared_indices(chunks, size)[listed // chunk].astype(np.int32),
+        "spots": ops.shared_indices(chunks, size)[listed // chunk].astype(np.int32),
     }
 
 

@@ -20,26 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import fma, noinline_cpu, option, real
+from ergode.core.math import random
 from ergode.core.math.elementary import NOT_A_NUMBER
-from ergode.core.math.random import (
-    DELAY,
-    EVENT_DRAW,
-    EVENT_ORDER,
-    EVENT_ROUNDING,
-    binomial,
-    draw_words,
-    poisson,
-    uniform,
-)
 from ergode.models.holding_times.kernels import draw, flags
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
-from ergode.stochastic.kernel.outcomes import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    FAILED_TO_END,
-    INFINITY,
-    WHOLE_LIMIT,
-)
 
 EVENT_LIMIT = 10000
 # Relative difference below which two times are equal. The sum of ten thousand equal intervals is
@@ -127,7 +112,7 @@ def delay_of(j, w, t, point, net, interruptions, work, waiting):
             interruptions.random_delays[j, 2], interruptions.delay_times, interruptions.delay_cdf,
             interruptions.delay_starts[j], interruptions.delay_starts[j + 1],
             waiting.keys[row, 0], waiting.keys[row, 1],
-            np.uint64(j) | (np.uint64(number >> np.uint64(24)) << np.uint64(32)), DELAY,
+            np.uint64(j) | (np.uint64(number >> np.uint64(24)) << np.uint64(32)), random.DELAY,
             np.uint32(number & np.uint64(0xFFFFFF)),
         )  # fmt: skip
     delay = evaluate(interruptions.delays[j], w, t, point, net, work)
@@ -165,12 +150,12 @@ def _drawn(d, number, w, t, point, net, interruptions, work, waiting):
     if kind == 0:
         near = math.floor(first + real(0.5)) * real(1.0)
         if near >= 0.0 and abs(first - near) <= real(ALIKE) * max(near, real(1.0)):
-            count = binomial(seed, replicate, entity, EVENT_DRAW, index, near, second)
+            count = random.binomial(seed, replicate, entity, random.EVENT_DRAW, index, near, second)
     elif kind == 1:
-        count = poisson(seed, replicate, entity, EVENT_DRAW, index, first)
+        count = random.poisson(seed, replicate, entity, random.EVENT_DRAW, index, first)
     elif second >= first:
-        w0, w1, w2, w3 = draw_words(seed, replicate, entity, EVENT_DRAW, index)
-        return fma(uniform(w0, w1), second - first, first)
+        w0, w1, w2, w3 = random.draw_words(seed, replicate, entity, random.EVENT_DRAW, index)
+        return fma(random.uniform(w0, w1), second - first, first)
     return real(count) if count >= 0 else real(NOT_A_NUMBER)
 
 
@@ -187,10 +172,10 @@ def _uniform(entry, purpose, w, waiting):
     number = _next_number(row, waiting)
     entity = np.uint64(entry) | (np.uint64(number >> np.uint64(24)) << np.uint64(32))
     index = np.uint32(number & np.uint64(0xFFFFFF))
-    w0, w1, w2, w3 = draw_words(
+    w0, w1, w2, w3 = random.draw_words(
         waiting.keys[row, 0], waiting.keys[row, 1], entity, purpose, index
     )  # fmt: skip
-    return uniform(w0, w1)
+    return random.uniform(w0, w1)
 
 
 @noinline_cpu
@@ -201,7 +186,7 @@ def _rounded(value, mode, entry, w, waiting):
         return near
     if mode == 3:
         return low
-    return low + 1.0 if _uniform(entry, EVENT_ROUNDING, w, waiting) < value - low else low
+    return low + 1.0 if _uniform(entry, random.EVENT_ROUNDING, w, waiting) < value - low else low
 
 
 @noinline_cpu
@@ -291,13 +276,13 @@ def _execute(q, w, t, point, plan, net, interruptions, work, waiting):
         value = waiting.values[row, base + entry - first]
         # Counts of species are whole, except with the Langevin equation and of continuous species.
         if variable < plan.species_count and interruptions.real[variable] == 0:
-            if not abs(value) < INFINITY:
-                return FAILED_NOT_FINITE
+            if not abs(value) < outcomes.INFINITY:
+                return outcomes.FAILED_NOT_FINITE
             mode = (interruptions.flags[e] >> 3) & 7
-            if abs(value) < WHOLE_LIMIT and mode != 4:
+            if abs(value) < outcomes.WHOLE_LIMIT and mode != 4:
                 value = _rounded(value, mode, entry, w, waiting)
             if value < 0.0:
-                return FAILED_NEGATIVE
+                return outcomes.FAILED_NEGATIVE
         work.x[row_of(w), variable] = value
     return 1
 
@@ -325,32 +310,32 @@ def happen(w, t, after, point, plan, net, interruptions, work, waiting):
     happened = 0
     for _ in range(EVENT_LIMIT):
         if not _trigger(w, t, after, point, net, interruptions, work, waiting):
-            return FAILED_TO_END
-        best, highest, alike = -1, real(-INFINITY), 1
+            return outcomes.FAILED_TO_END
+        best, highest, alike = -1, real(-outcomes.INFINITY), 1
         for q in range(waiting.pending.shape[1]):
             due = waiting.due[row, q]
             if waiting.pending[row, q] >= 0 and (
                 due < t or (due == t and waiting.due_after[row, q] <= after)
             ):
-                priority = real(-INFINITY)
+                priority = real(-outcomes.INFINITY)
                 program = interruptions.priorities[waiting.pending[row, q]]
                 if program >= 0:
                     priority = evaluate(program, w, moment, point, net, work)
                 if best < 0 or priority > highest:
                     best, highest, alike = q, priority, 1
-                elif priority == highest and priority == -INFINITY:
+                elif priority == highest and priority == -outcomes.INFINITY:
                     if waiting.pending[row, q] < waiting.pending[row, best]:
                         best = q
                 elif priority == highest:
                     alike += 1
-                    if _uniform(0, EVENT_ORDER, w, waiting) * alike < 1.0:
+                    if _uniform(0, random.EVENT_ORDER, w, waiting) * alike < 1.0:
                         best = q
         if best < 0:
             return happened
         happened = _execute(best, w, moment, point, plan, net, interruptions, work, waiting)
         if happened < 0:
             return happened
-    return FAILED_TO_END
+    return outcomes.FAILED_TO_END
 
 
 @noinline_cpu
@@ -358,7 +343,7 @@ def next_break(w, t, after, point, net, interruptions, work, waiting):
     """The next break or pending event: its time, and 1 if just after that time."""
     row = row_of(w)
     moment = moment_of(t, after)
-    soonest, side = real(INFINITY), 0
+    soonest, side = real(outcomes.INFINITY), 0
     for b in range(interruptions.breaks.size):
         time = evaluate(interruptions.breaks[b], w, moment, point, net, work)
         if time == t and after == 0:

@@ -10,13 +10,8 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import ByTarget, noinline_cpu, option, real
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.indexing import at
-from ergode.stochastic.kernel.outcomes import (
-    FAILED_NEGATIVE,
-    FAILED_NOT_FINITE,
-    INFINITY,
-    NO_REACTION,
-)
 
 # ---- the functions of a method
 
@@ -66,14 +61,14 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     while True:
         total = total_of(w, state)
         if total == 0.0:
-            return real(INFINITY), NO_REACTION, draw
-        if not (total > 0.0 and total < INFINITY):
-            return t, FAILED_NEGATIVE if total < 0.0 else FAILED_NOT_FINITE, draw
+            return real(outcomes.INFINITY), outcomes.NO_REACTION, draw
+        if not (total > 0.0 and total < outcomes.INFINITY):
+            return t, outcomes.FAILED_NEGATIVE if total < 0.0 else outcomes.FAILED_NOT_FINITE, draw
         wait, choice = wait_and_choice(plan.seed, replicate, draw, w, work)
         draw += 1
         fires_at = t + wait / total
         if fires_at >= limit:
-            return fires_at, NO_REACTION, draw
+            return fires_at, outcomes.NO_REACTION, draw
         j = choose(choice * total, w, point, state)
         if j >= 0:
             return fires_at, j, draw

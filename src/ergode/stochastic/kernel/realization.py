@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import (
-    ByTarget,
     by_reference,
     cuda,
     no_refcount,
@@ -27,6 +26,7 @@ from ergode.core.compiler.language import (
     real,
 )
 from ergode.core.group import ONE, Group, barrier, next_member
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.bytecode import evaluate, row_of
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import (
@@ -39,19 +39,7 @@ from ergode.stochastic.kernel.interruptions import (
     push_delayed,
 )
 from ergode.stochastic.kernel.numbering import replicate_of
-from ergode.stochastic.kernel.outcomes import (
-    COUNT_LIMIT,
-    DONE,
-    EXTINCT,
-    INFINITY,
-    NEGATIVE,
-    NO_REACTION,
-    NOT_FINITE,
-    OVERFLOW,
-    TOO_MANY,
-    WHOLE_LIMIT,
-    outcome_of,
-)
+from ergode.stochastic.kernel.results import accumulate_count, add_amount, finish
 from ergode.stochastic.tables import ONE_LESS
 
 LEAPS = option(False)
@@ -173,33 +161,6 @@ prepared for a point into the worker's rows.
 """
 
 
-# ---- sums over realizations
-
-
-def _accumulate_alone(array, slot, point, k, i, value):
-    array[slot, point, k, i] += value
-
-
-def _accumulate_together(array, slot, point, k, i, value):
-    cuda.atomic.add(array, (slot, point, k, i), value)
-
-
-accumulate = ByTarget(cpu=_accumulate_alone, cuda=_accumulate_together)
-"""Add to a sum; atomically on CUDA."""
-
-
-def _count_alone(array, slot, point, k):
-    array[slot, point, k] += 1
-
-
-def _count_together(array, slot, point, k):
-    cuda.atomic.add(array, (slot, point, k), 1)
-
-
-accumulate_count = ByTarget(cpu=_count_alone, cuda=_count_together)
-"""Add one to a count of realizations; atomically on CUDA."""
-
-
 # ---- propensities
 
 
@@ -246,7 +207,7 @@ def change(j, w, net, work):
 @noinline_cpu
 def write(k, w, row, point, slot, work, out):
     """Write the state at time `k` of the grid; false if a count is too large."""
-    most = COUNT_LIMIT if out.counts.shape[2] > 0 else WHOLE_LIMIT
+    most = outcomes.COUNT_LIMIT if out.counts.shape[2] > 0 else outcomes.WHOLE_LIMIT
     fits = True
     for i in range(out.sums.shape[3]):
         x = work.x[w, i]
@@ -262,11 +223,7 @@ def write(k, w, row, point, slot, work, out):
         for i in range(out.sums.shape[3]):
             n = np.int64(work.x[w, i])
             if n != 0:
-                square = n * n
-                accumulate(out.sums, slot, point, k, i, n)
-                accumulate(out.squares_low, slot, point, k, i, square & np.int64(0xFFFFFFFF))
-                if square >> 32 != 0:
-                    accumulate(out.squares_high, slot, point, k, i, square >> 32)
+                add_amount(slot, point, k, i, n, out)
     return True
 
 
@@ -306,10 +263,10 @@ class Passage(NamedTuple):
 
 def is_passed(g, passage):
     """Whether nothing more happens at the time `g` of the grid."""
-    if passage.j == NO_REACTION and passage.breaks:
+    if passage.j == outcomes.NO_REACTION and passage.breaks:
         passed = is_over(g, passage.limit, passage.side)
     else:
-        passed = g < passage.fires_at or (passage.j == NO_REACTION and g <= passage.limit)
+        passed = g < passage.fires_at or (passage.j == outcomes.NO_REACTION and g <= passage.limit)
     if (LEAPS or FLOWS) and passage.j >= 0 and passage.fires_at == passage.soonest:
         passed = is_over(g, passage.soonest, 0)
     return passed
@@ -323,21 +280,25 @@ def _write_passed(cursor, passage, one, plan, net, work, state, out):
         g = grid[cursor]
         if not is_passed(g, passage):
             break
-        if (LEAPS or FLOWS) and passage.j != NO_REACTION and passage.fires_at > passage.moment:
+        if (
+            (LEAPS or FLOWS)
+            and passage.j != outcomes.NO_REACTION
+            and passage.fires_at > passage.moment
+        ):
             between(cursor, g, w, plan, one.replicate, net, work, state)
         if not write(cursor, w, one.row, one.cell, one.slot, work, out):
-            return cursor, OVERFLOW
+            return cursor, outcomes.OVERFLOW
         cursor += 1
-    return cursor, DONE
+    return cursor, outcomes.DONE
 
 
 def _write_stopped(cursor, one, work, out):
     """Write the state at which the stopping condition held, for all later times."""
     while cursor < out.grid.size:
         if not write(cursor, one.worker, one.row, one.cell, one.slot, work, out):
-            return cursor, OVERFLOW
+            return cursor, outcomes.OVERFLOW
         cursor += 1
-    return cursor, DONE
+    return cursor, outcomes.DONE
 
 
 def _is_firing(j, net):
@@ -350,23 +311,23 @@ def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, wai
     w = one.worker
     if not LEAPS and _is_firing(j, net) and interruptions.delays[j] >= 0:
         delay = delay_of(j, w, t, one.point, net, interruptions, work, waiting)
-        if not delay < INFINITY:
-            return NOT_FINITE, soonest, side, False
+        if not delay < outcomes.INFINITY:
+            return outcomes.NOT_FINITE, soonest, side, False
         if not push_delayed(t + delay, j, w, waiting):
-            return OVERFLOW, soonest, side, False
+            return outcomes.OVERFLOW, soonest, side, False
         if waiting.delayed_times[w, 0] < soonest:
             soonest, side = waiting.delayed_times[w, 0], 0
     happened, soonest, side, over = interrupt(
         w, t, 0, one.point, plan, True, soonest, side, net, interruptions, work, waiting
     )
     if happened < 0:
-        return outcome_of(happened), soonest, side, over
+        return outcomes.outcome_of(happened), soonest, side, over
     if FLOWS and happened == 1:  # or `update` puts the values of the step over the event's
         prepare(w, t, one.point, plan, one.replicate, net, work, state)
     followed = update(j, w, t, one.point, plan, one.replicate, net, work, state)
     if not followed or (happened == 1 and not FLOWS):
         prepare(w, t, one.point, plan, one.replicate, net, work, state)
-    return DONE, soonest, side, over
+    return outcomes.DONE, soonest, side, over
 
 
 def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state):
@@ -382,27 +343,23 @@ def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, wa
                 work.x[w, variable] < 0.0 and interruptions.delayed_changes[entry] < 0.0
             )
     if below:
-        return NEGATIVE, soonest, side, False
+        return outcomes.NEGATIVE, soonest, side, False
     happened, soonest, side, over = interrupt(
         w, t, after, one.point, plan, False, soonest, side, net, interruptions, work, waiting
     )
     if happened < 0:
-        return outcome_of(happened), soonest, side, over
+        return outcomes.outcome_of(happened), soonest, side, over
     if soonest > t:
         prepare(w, moment_of(t, after), one.point, plan, one.replicate, net, work, state)
-    return DONE, soonest, side, over
+    return outcomes.DONE, soonest, side, over
 
 
 def _finish(outcome, t, firings, cursor, over, one, work, out):
     """Write how a realization ended."""
-    row = one.row
-    out.status[row] = outcome
-    out.firings[row] = firings
-    out.rows[row] = cursor
-    out.ended[row] = t if over or outcome > EXTINCT else real(INFINITY)
+    finish(one.row, outcome, firings, cursor, t, over, out)
     if out.states.shape[0] > 0:
         for i in range(out.states.shape[1]):
-            out.states[row, i] = work.x[one.worker, i]
+            out.states[one.row, i] = work.x[one.worker, i]
 
 
 @no_refcount
@@ -414,10 +371,10 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
     work.begun[w, 0] = 0
     end = out.grid[out.grid.size - 1]
     t, after = plan.begin, 0
-    outcome = DONE
+    outcome = outcomes.DONE
     draw, firings = np.int64(0), np.int64(0)
     cursor = 0
-    soonest, side = real(INFINITY), 0
+    soonest, side = real(outcomes.INFINITY), 0
     over = False
     if GENERAL:
         arm(w, plan.seed, replicate, interruptions, waiting)
@@ -429,7 +386,7 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
         )
     elif not PREPARED:
         prepare(w, t, point, plan, replicate, net, work, state)
-    while not over and outcome == DONE:
+    while not over and outcome == outcomes.DONE:
         moment = t
         breaks = False
         limit = end
@@ -438,7 +395,7 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
             breaks = not is_over(end, soonest, side)
             limit = soonest if breaks else end
         if GENERAL and limit <= moment:
-            fires_at, j = limit, NO_REACTION
+            fires_at, j = limit, outcomes.NO_REACTION
         else:
             last = soonest if LEAPS or FLOWS else limit
             fires_at, j, draw = advance(
@@ -446,15 +403,15 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
             )
         passage = Passage(moment, fires_at, j, breaks, limit, soonest, side)
         cursor, outcome = _write_passed(cursor, passage, one, plan, net, work, state, out)
-        if outcome != DONE:
+        if outcome != outcomes.DONE:
             break
         if cursor == out.grid.size:
             some = net.coefficients.shape[1] > 0  # nothing is extinct without reactions
-            if some and fires_at == INFINITY and soonest == INFINITY:
-                outcome = EXTINCT
+            if some and fires_at == outcomes.INFINITY and soonest == outcomes.INFINITY:
+                outcome = outcomes.EXTINCT
             break
-        if j < NO_REACTION:
-            outcome = outcome_of(j)
+        if j < outcomes.NO_REACTION:
+            outcome = outcomes.outcome_of(j)
             t = fires_at
             break
         if j >= 0:
@@ -465,7 +422,7 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
             if fires:
                 firings += np.int64(1)
                 if not change(j, w, net, work):
-                    outcome = NEGATIVE
+                    outcome = outcomes.NEGATIVE
                     break
             if GENERAL:
                 if fires and log_place < log_last:
@@ -477,14 +434,14 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
                 )
             elif not update(j, w, t, point, plan, replicate, net, work, state):
                 prepare(w, t, point, plan, replicate, net, work, state)
-            if not LEAPS and outcome == DONE and firings >= plan.max_firings:
-                outcome = TOO_MANY
+            if not LEAPS and outcome == outcomes.DONE and firings >= plan.max_firings:
+                outcome = outcomes.TOO_MANY
         elif GENERAL:
             t, after = limit, side
             outcome, soonest, side, over = _pass_break(
                 t, after, soonest, side, one, plan, net, interruptions, work, waiting, state
             )
-    if GENERAL and over and outcome == DONE:
+    if GENERAL and over and outcome == outcomes.DONE:
         cursor, outcome = _write_stopped(cursor, one, work, out)
     if LEAPS:
         tell(row, w, state, out)

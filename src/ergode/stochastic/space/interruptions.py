@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import noinline_cpu, real
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import (
     delay_of,
@@ -30,16 +31,6 @@ from ergode.stochastic.kernel.interruptions import (
     pop_delayed,
     push_delayed,
     turned,
-)
-from ergode.stochastic.kernel.outcomes import (
-    COUNT_LIMIT,
-    DONE,
-    INFINITY,
-    NEGATIVE,
-    NOT_FINITE,
-    OVERFLOW,
-    TOO_MANY,
-    outcome_of,
 )
 from ergode.stochastic.space.tree import earliest, set_leaf
 
@@ -71,7 +62,7 @@ def begin(w, net, interruptions, state, kept):
         for e in range(kept.armed.shape[2]):
             kept.armed[at(w), at(v), at(e)] = (interruptions.flags[at(e)] >> 1) & 1
     for node in range(kept.wakes.shape[1]):
-        kept.wakes[at(w), at(node)] = INFINITY
+        kept.wakes[at(w), at(node)] = outcomes.INFINITY
     for v in range(kept.heads.shape[1]):
         kept.heads[at(w), at(v)] = -1
     last = kept.links.shape[1] - 1
@@ -144,7 +135,7 @@ def _give_back(v, w, work, state, kept):
     species = state.amounts.shape[2]
     for i in range(species):
         x = work.x[at(w), at(i)]
-        if x >= COUNT_LIMIT:
+        if x >= outcomes.COUNT_LIMIT:
             return False
         state.amounts[at(w), at(v), at(i)] = np.int32(x)
     for i in range(kept.reals.shape[2]):
@@ -173,21 +164,21 @@ def visit(
         waiting.armed[at(w), at(e)] = kept.armed[at(w), at(v), at(e)]
     still = after_firing and not plan.moving_breaks
     if still and not turned(w, t, point, net, interruptions, work, waiting):
-        return DONE, False
+        return outcomes.DONE, False
     _load(v, w, waiting, kept)
     happened = 0
     if kept.armed.shape[2] > 0:
         happened = happen(w, t, after, point, plan, net, interruptions, work, waiting)
     if happened < 0:
-        return outcome_of(happened), True
+        return outcomes.outcome_of(happened), True
     if kept.wakes.shape[1] > 0:
         due, side = next_break(w, t, after, point, net, interruptions, work, waiting)
         _set_due(v, due, side, w, space, kept)
     if happened == 1 and not _give_back(v, w, work, state, kept):
-        return OVERFLOW, True
+        return outcomes.OVERFLOW, True
     for e in range(kept.armed.shape[2]):
         kept.armed[at(w), at(v), at(e)] = waiting.armed[at(w), at(e)]
-    return DONE if _unload(v, w, waiting, kept) else TOO_MANY, True
+    return outcomes.DONE if _unload(v, w, waiting, kept) else outcomes.TOO_MANY, True
 
 
 # ---- what is due
@@ -195,7 +186,7 @@ def visit(
 
 def next_due(w, space, waiting, kept):
     """The next time at which anything is due in any voxel, and 1 if just after that time."""
-    soonest, side = real(INFINITY), 0
+    soonest, side = real(outcomes.INFINITY), 0
     if kept.wakes.shape[1] > 0:
         v = earliest(w, space.levels, kept.wakes)
         if v >= 0:
@@ -218,10 +209,10 @@ def due_voxel(w, t, after, space, kept):
 def put_off(j, v, w, t, point, net, interruptions, work, waiting):
     """Add the delayed products of a reaction in a voxel; whether that failed."""
     delay = delay_of(j, w, t, point, net, interruptions, work, waiting)
-    if not delay < INFINITY:
-        return NOT_FINITE
+    if not delay < outcomes.INFINITY:
+        return outcomes.NOT_FINITE
     number = v * interruptions.delays.size + j
-    return DONE if push_delayed(t + delay, number, w, waiting) else OVERFLOW
+    return outcomes.DONE if push_delayed(t + delay, number, w, waiting) else outcomes.OVERFLOW
 
 
 def deliver(w, t, space, interruptions, waiting, state, kept):
@@ -234,10 +225,10 @@ def deliver(w, t, space, interruptions, waiting, state, kept):
         for entry in range(first, last):
             i = interruptions.delayed_variables[entry]
             x = real(state.amounts[at(w), at(v), at(i)]) + interruptions.delayed_changes[entry]
-            if x >= COUNT_LIMIT:
-                return OVERFLOW
+            if x >= outcomes.COUNT_LIMIT:
+                return outcomes.OVERFLOW
             if x < 0.0:
-                return NEGATIVE
+                return outcomes.NEGATIVE
             state.amounts[at(w), at(v), at(i)] = np.int32(x)
         _set_due(v, t, 0, w, space, kept)
-    return DONE
+    return outcomes.DONE

@@ -32,21 +32,11 @@ from ergode.core.compiler.language import (
     real,
 )
 from ergode.core.group import ONE, next_member
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import arm, is_over, moment_of, or_delayed
 from ergode.stochastic.kernel.next_firing import wait_and_choice
 from ergode.stochastic.kernel.numbering import replicate_of
-from ergode.stochastic.kernel.outcomes import (
-    COUNT_LIMIT,
-    DONE,
-    EXTINCT,
-    INFINITY,
-    NEGATIVE,
-    NO_REACTION,
-    NOT_FINITE,
-    OVERFLOW,
-    TOO_MANY,
-)
 from ergode.stochastic.kernel.realization import Passage, is_passed, propensity
 from ergode.stochastic.space.interruptions import (
     begin,
@@ -118,14 +108,14 @@ def _sum_of(v, w, t, point, space, net, work):
         total = fma(n, space.leaving[at(point), at(faces), at(m)], total)
     for j in range(net.laws.size):
         a = propensity(j, w, t, row, net, work)
-        total = _plus(total, real(-INFINITY) if a < 0.0 else a)
+        total = _plus(total, real(-outcomes.INFINITY) if a < 0.0 else a)
     return total
 
 
 @noinline_cpu
 def plant(w, t, point, plan, space, net, interruptions, work, waiting, state, kept):
     """Set the initial amounts, and all nodes of the tree, after events of the first time."""
-    outcome = DONE
+    outcome = outcomes.DONE
     species = state.amounts.shape[2]
     for v in range(state.amounts.shape[1]):
         row = _row_of(v, point, space)
@@ -143,7 +133,7 @@ def plant(w, t, point, plan, space, net, interruptions, work, waiting, state, ke
         begin(w, net, interruptions, state, kept)
     for v in range(state.amounts.shape[1]):
         take(v, w, work, state, kept)
-        if INTERRUPTED and outcome == DONE:
+        if INTERRUPTED and outcome == outcomes.DONE:
             row = _row_of(v, point, space)
             outcome, _ = visit(
                 v, w, t, 0, False, row, plan, space, net, interruptions, work, waiting, state, kept
@@ -177,10 +167,10 @@ def _jump(v, i, face, w, space, net, work, state):
     u = v + space.steps[at(around), at(face)]
     n = state.amounts[at(w), at(u), at(i)]
     if n == np.int32(2147483647):
-        return u, OVERFLOW
+        return u, outcomes.OVERFLOW
     state.amounts[at(w), at(u), at(i)] = n + np.int32(1)
     state.amounts[at(w), at(v), at(i)] -= np.int32(1)
-    return u, DONE
+    return u, outcomes.DONE
 
 
 def _react(j, v, w, net, work, state):
@@ -189,11 +179,11 @@ def _react(j, v, w, net, work, state):
         i = at(net.changed[at(entry)])
         x = work.x[at(w), i] + net.changes[at(entry)]
         if x < 0.0:
-            return NEGATIVE
-        if x >= COUNT_LIMIT:
-            return OVERFLOW
+            return outcomes.NEGATIVE
+        if x >= outcomes.COUNT_LIMIT:
+            return outcomes.OVERFLOW
         state.amounts[at(w), at(v), i] = np.int32(x)
-    return DONE
+    return outcomes.DONE
 
 
 def _fire(target, v, w, t, point, space, net, work, state, kept):
@@ -228,7 +218,7 @@ def _fire(target, v, w, t, point, space, net, work, state, kept):
     if reaction >= 0:
         return v, reaction, _react(reaction, v, w, net, work, state)
     if mover < 0:
-        return v, -1, DONE
+        return v, -1, outcomes.DONE
     face = _face_of(inside, mover, faces, point, space)
     u, outcome = _jump(v, space.movers[at(mover)], face, w, space, net, work, state)
     return u, -1, outcome
@@ -241,7 +231,7 @@ def _fire(target, v, w, t, point, space, net, work, state, kept):
 def _pass_break(t, after, w, point, plan, space, net, interruptions, work, waiting, state, kept):
     """Let happen what is due in all voxels; returns the outcome."""
     outcome = deliver(w, t, space, interruptions, waiting, state, kept)
-    while outcome == DONE:
+    while outcome == outcomes.DONE:
         v = due_voxel(w, t, after, space, kept)
         if v < 0:
             break
@@ -278,24 +268,24 @@ def realize(row, w, space, net, interruptions, work, waiting, state, kept, plan,
     if INTERRUPTED:
         arm(w, plan.seed, replicate, interruptions, waiting)
     outcome = plant(w, t, point, plan, space, net, interruptions, work, waiting, state, kept)
-    soonest, side = real(INFINITY), 0
+    soonest, side = real(outcomes.INFINITY), 0
     if INTERRUPTED:
         soonest, side = next_due(w, space, waiting, kept)
     end = out.grid[out.grid.size - 1]
     draw, firings = np.int64(0), np.int64(0)
     cursor = 0
-    while outcome == DONE:
-        moment, limit = t, real(INFINITY)
+    while outcome == outcomes.DONE:
+        moment, limit = t, real(outcomes.INFINITY)
         breaks = False
         if INTERRUPTED:
             moment = moment_of(t, after)
             breaks = not is_over(end, soonest, side)
             limit = soonest if breaks else end
         total = total_of(w, space.levels, state.tree)
-        fires_at, choice = real(INFINITY), real(0.0)
+        fires_at, choice = real(outcomes.INFINITY), real(0.0)
         if limit > moment:
-            if not (total >= 0.0 and total < INFINITY):
-                outcome = NEGATIVE if total < 0.0 else NOT_FINITE
+            if not (total >= 0.0 and total < outcomes.INFINITY):
+                outcome = outcomes.NEGATIVE if total < 0.0 else outcomes.NOT_FINITE
                 break
             if total > 0.0:
                 wait, choice = wait_and_choice(plan.seed, replicate, draw, w, work)
@@ -303,7 +293,7 @@ def realize(row, w, space, net, interruptions, work, waiting, state, kept, plan,
                 fires_at = moment + wait / total
         fires = fires_at < limit
         passage = Passage(
-            moment, fires_at, 0 if fires else NO_REACTION, breaks, limit, soonest, side
+            moment, fires_at, 0 if fires else outcomes.NO_REACTION, breaks, limit, soonest, side
         )
         while cursor < out.grid.size:
             g = out.grid[cursor]
@@ -312,7 +302,9 @@ def realize(row, w, space, net, interruptions, work, waiting, state, kept, plan,
             _write(cursor, w, row, state, out)
             cursor += 1
         if cursor == out.grid.size:
-            outcome = EXTINCT if total == 0.0 and soonest == INFINITY else DONE
+            outcome = (
+                outcomes.EXTINCT if total == 0.0 and soonest == outcomes.INFINITY else outcomes.DONE
+            )
             break
         if INTERRUPTED and not fires:
             t, after = limit, side
@@ -324,18 +316,18 @@ def realize(row, w, space, net, interruptions, work, waiting, state, kept, plan,
         t, after = fires_at, 0
         v, rest = search(fma(choice, total, real(0.0)), w, space.levels, state.tree)
         u, j, outcome = _fire(rest, v, w, t, point, space, net, work, state, kept)
-        if outcome != DONE:
+        if outcome != outcomes.DONE:
             break
         firings += 1
         visited = False
         for k in range(1 if u == v else 2):
             changed = v if k == 0 else u
             take(changed, w, work, state, kept)
-            if INTERRUPTED and outcome == DONE:
+            if INTERRUPTED and outcome == outcomes.DONE:
                 zone = _row_of(changed, point, space)
                 if j >= 0 and interruptions.delays[j] >= 0:
                     outcome = put_off(j, v, w, t, zone, net, interruptions, work, waiting)
-                    if outcome != DONE:
+                    if outcome != outcomes.DONE:
                         break
                 outcome, happened = visit(
                     changed, w, t, 0, True, zone, plan, space, net, interruptions, work, waiting,
@@ -348,8 +340,8 @@ def realize(row, w, space, net, interruptions, work, waiting, state, kept, plan,
             soonest, side = next_due(w, space, waiting, kept)
         elif INTERRUPTED:
             soonest, side = or_delayed(soonest, side, w, waiting)
-        if outcome == DONE and firings >= plan.max_firings:
-            outcome = TOO_MANY
+        if outcome == outcomes.DONE and firings >= plan.max_firings:
+            outcome = outcomes.TOO_MANY
     out.status[row] = outcome
     out.firings[row] = firings
     out.rows[row] = cursor

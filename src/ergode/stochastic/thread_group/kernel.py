@@ -36,27 +36,15 @@ from ergode.core.group import (
     shuffle,
 )
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
+from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import arm, interrupt, is_over, moment_of
 from ergode.stochastic.kernel.numbering import replicate_of
-from ergode.stochastic.kernel.outcomes import (
-    COUNT_LIMIT,
-    DONE,
-    EXTINCT,
-    INFINITY,
-    NEGATIVE,
-    NOT_FINITE,
-    OVERFLOW,
-    TOO_MANY,
-    WHOLE_LIMIT,
-    outcome_of,
-)
+from ergode.stochastic.kernel.results import accumulate_count, add_amount, finish
 from ergode.stochastic.thread_group.ops import SCRATCH, STRIDE, ThreadGroup, search
 
 INTERRUPTED = option()
 """Whether there may be events or a stopping condition."""
-
-_LOW_HALF = np.int64(0xFFFFFFFF)
 
 
 class ThreadGroupNet(NamedTuple):
@@ -146,24 +134,20 @@ def pick(who, target, threads, state):
 def report(row, cell, cursor, threads, work, state, out):
     """Write the state at time `cursor` of the grid; false if a count is too large."""
     species = out.sums.shape[3]
-    most = COUNT_LIMIT if out.counts.shape[2] > 0 else WHOLE_LIMIT
+    most = outcomes.COUNT_LIMIT if out.counts.shape[2] > 0 else outcomes.WHOLE_LIMIT
     wrong = False
     for i in no_unroll(share(threads, 0, species)):
         wrong = wrong or not abs(thread_group_count(i, threads, work, state)) < most
     if any_of(threads, wrong):
         return False
     if out.counts.shape[2] > 0 and threads.rank == 0:
-        cuda.atomic.add(out.counts, (0, cell, cursor), 1)
+        accumulate_count(out.counts, 0, cell, cursor)
     for i in no_unroll(share(threads, 0, species)):
         n = np.int64(thread_group_count(i, threads, work, state))
         if out.amounts.shape[0] > 0:
             out.amounts[row, cursor, i] = n
         if out.counts.shape[2] > 0 and n != 0:
-            where = (0, cell, cursor, i)
-            cuda.atomic.add(out.sums, where, n)
-            cuda.atomic.add(out.squares_low, where, (n * n) & _LOW_HALF)
-            if (n * n) >> 32 != 0:
-                cuda.atomic.add(out.squares_high, where, (n * n) >> 32)
+            add_amount(0, cell, cursor, i, n, out)
     return True
 
 
@@ -191,26 +175,18 @@ def _report_passed(row, cell, cursor, firing, threads, work, state, out):
         if not _is_passed(out.grid[cursor], out.grid[times - 1], firing):
             break
         if not report(row, cell, cursor, threads, work, state, out):
-            return cursor, OVERFLOW
+            return cursor, outcomes.OVERFLOW
         cursor += 1
-    return cursor, DONE
+    return cursor, outcomes.DONE
 
 
 def _report_stopped(row, cell, cursor, threads, work, state, out):
     """Write the state at which the stopping condition held, for all later times."""
     while cursor < out.grid.size:
         if not report(row, cell, cursor, threads, work, state, out):
-            return cursor, OVERFLOW
+            return cursor, outcomes.OVERFLOW
         cursor += 1
-    return cursor, DONE
-
-
-def _finish(row, outcome, firings, cursor, t, over, out):
-    """Write how a realization ended; by one thread."""
-    out.status[row] = outcome
-    out.firings[row] = firings
-    out.rows[row] = cursor
-    out.ended[row] = t if over or outcome > EXTINCT else real(INFINITY)
+    return cursor, outcomes.DONE
 
 
 def _sum_of_thread(threads, state):
@@ -268,12 +244,12 @@ def _interrupt(after_firing, t, after, soonest, side, point, plan, threads, arra
     barrier(threads)
     happened, side, over = numbers >> 2, (numbers >> 1) & 1, numbers & 1 == 1
     if happened < 0:
-        return outcome_of(happened), soonest, side, over
+        return outcomes.outcome_of(happened), soonest, side, over
     if happened == 1 or not after_firing:
         moment = moment_of(t, after)
         thread_group_refresh(moment, point, threads, arrays.net, arrays.work, arrays.state)
         barrier(threads)
-    return DONE, soonest, side, over
+    return outcomes.DONE, soonest, side, over
 
 
 def _draw(seed, replicate, draw, threads):
@@ -311,9 +287,9 @@ def _realize(row, alarm, threads, plan, arrays, out):
     draw, firings = np.int64(0), np.int64(0)
     cursor = 0
     limit, end = out.grid[0], out.grid[out.grid.size - 1]
-    outcome = DONE
+    outcome = outcomes.DONE
     over = False
-    soonest, side = real(INFINITY), 0
+    soonest, side = real(outcomes.INFINITY), 0
     if INTERRUPTED:
         if threads.rank == 0:
             arm(at(cuda.grid(1)), plan.seed, replicate, arrays.interruptions, arrays.waiting)
@@ -321,14 +297,14 @@ def _realize(row, alarm, threads, plan, arrays, out):
             False, t, after, soonest, side, point, plan, threads, arrays
         )
     waits, choices = real(0.0), real(0.0)
-    while not over and outcome == DONE:
+    while not over and outcome == outcomes.DONE:
         mine = _sum_of_thread(threads, state)
         up_to, total = prefix_of(threads, mine)
         if memory[alarm] != 0.0:
-            outcome = NEGATIVE
+            outcome = outcomes.NEGATIVE
             break
-        if not (total >= 0.0 and total < INFINITY):
-            outcome = NOT_FINITE
+        if not (total >= 0.0 and total < outcomes.INFINITY):
+            outcome = outcomes.NOT_FINITE
             break
         turn = np.int32(draw & (LANES - 1))
         if turn == 0:
@@ -338,11 +314,11 @@ def _realize(row, alarm, threads, plan, arrays, out):
         draw += 0 if INTERRUPTED and (total == 0.0 or not firing.waited) else 1
         if not (firing.waited and firing.fires_at < min(limit, soonest)):
             cursor, outcome = _report_passed(row, cell, cursor, firing, threads, work, state, out)
-            if outcome != DONE:
+            if outcome != outcomes.DONE:
                 break
             if cursor == out.grid.size:
-                extinct = total == 0.0 and soonest == INFINITY and firing.waited
-                outcome = EXTINCT if extinct else DONE
+                extinct = total == 0.0 and soonest == outcomes.INFINITY and firing.waited
+                outcome = outcomes.EXTINCT if extinct else outcomes.DONE
                 break
             limit = out.grid[cursor]
             if INTERRUPTED and firing.breaks:
@@ -363,12 +339,12 @@ def _realize(row, alarm, threads, plan, arrays, out):
             outcome, soonest, side, over = _interrupt(
                 True, t, after, soonest, side, point, plan, threads, arrays
             )
-        if outcome == DONE and firings >= plan.max_firings:
-            outcome = TOO_MANY
-    if INTERRUPTED and over and outcome == DONE:
+        if outcome == outcomes.DONE and firings >= plan.max_firings:
+            outcome = outcomes.TOO_MANY
+    if INTERRUPTED and over and outcome == outcomes.DONE:
         cursor, outcome = _report_stopped(row, cell, cursor, threads, work, state, out)
     if threads.rank == 0:
-        _finish(row, outcome, firings, cursor, t, over, out)
+        finish(row, outcome, firings, cursor, t, over, out)
 
 
 def realize_thread_groups(queue, count, size, net, interruptions, work, waiting, state, plan, out):

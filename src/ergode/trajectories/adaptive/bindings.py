@@ -13,7 +13,7 @@ from ergode.models.fields.delay import Delay
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.adaptive.step import BY_PARTS, LATE, LOGS_INSIDE, LOGS_STEPS, PARTS
-from ergode.trajectories.delays import history_ring, segments
+from ergode.trajectories.delays import history_ring, own_mesh, segments, state_delays
 from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.events import bindings_of_events, bindings_of_nodes
 from ergode.trajectories.methods import Method
@@ -99,11 +99,11 @@ def _bindings_of_history(
     if history.breakpoints.size:
         bindings[segments.HISTORY_JUMPS] = len(history.breakpoints)
     if field.state_dependent:
-        bindings[segments.PROPAGATES] = _propagates(field, history.delayed)
+        bindings[state_delays.PROPAGATES] = _propagates(field, history.delayed)
         return bindings | _bindings_of_lags(field)
     if not shared:
         place = {name: i for i, name in enumerate(field.parameters)}
-        bindings[segments.TAUS] = tuple(place[delay] for _, delay in field.delays)  # type: ignore[index]
+        bindings[own_mesh.TAUS] = tuple(place[delay] for _, delay in field.delays)  # type: ignore[index]
     return bindings
 
 
@@ -137,7 +137,7 @@ def _bindings_of_lags(field: VectorField) -> dict[Any, Any]:
     text = f"def lags_of(t, y, p):\n    return ({values})\n"
     return {
         equations.LOOKS_UP: True,
-        equations.looked_up: segments.looked_up,
-        inside_step.edges: segments.edges,
-        segments.lags_of: UserFunction(function_from_text(text, names), (len(field.delays),)),
+        equations.looked_up: state_delays.looked_up,
+        inside_step.edges: state_delays.edges,
+        state_delays.lags_of: UserFunction(function_from_text(text, names), (len(field.delays),)),
     }

@@ -61,14 +61,15 @@ from ergode.trajectories.adaptive.step import (
     retried,
     settle,
 )
+from ergode.trajectories.delays import shared_mesh
 from ergode.trajectories.delays.history_ring import JUMPS
+from ergode.trajectories.delays.own_mesh import begin_free, note_break, pass_goal
 from ergode.trajectories.delays.segments import (
     CELLS,
     CUT,
     NUMBER,
     SHARED,
     StoredHistory,
-    begin_free,
     cell_error,
     fill_history,
     free_cell_error,
@@ -77,17 +78,8 @@ from ergode.trajectories.delays.segments import (
     is_lost,
     keep_point,
     near_to,
-    note_break,
-    outside,
-    pass_goal,
 )
-from ergode.trajectories.delays.shared_mesh import (
-    end_of_cell,
-    read,
-    smooth_before,
-    stencil,
-    turns,
-)
+from ergode.trajectories.delays.state_delays import outside
 from ergode.trajectories.steppers.equations import (
     INFINITY,
     LOOKS_UP,
@@ -297,13 +289,19 @@ def _at_goal(at, p, n, now, lag, fresh, stored, run):
                     keep_point(period + 1 + d, width, y, f, stored.ring, me)
         per = 1.0 / width
         history = tuple(
-            (t, per, read(d, stencil(d, n, now, period, lag, run.breaks), stored.ring, me))
+            (
+                t,
+                per,
+                shared_mesh.read(
+                    d, shared_mesh.stencil(d, n, now, period, lag, run.breaks), stored.ring, me
+                ),
+            )
             for d in range(len(PLACES))
         )
-        if turns(n, lag):
+        if shared_mesh.turns(n, lag):
             f = slope(t, y, delayed(t, y, history, p), p)
         keep_point(now, width, y, f, stored.ring, me)
-        goal = end_of_cell(n, run.origin, width, last)
+        goal = shared_mesh.end_of_cell(n, run.origin, width, last)
     elif CELLS:
         if fresh:
             f, goal = begin_free(t, y, p, run.given, run.jumps, me, stored)
@@ -392,7 +390,7 @@ def _missed(at, before, n, now, stored, run):
     """Largest interpolation error at the end of a cell; `before`: largest of earlier cells."""
     if SHARED:
         # The last cell may end before its width, and nothing reads it.
-        if smooth_before(n, run.breaks) and at.t < run.last:
+        if shared_mesh.smooth_before(n, run.breaks) and at.t < run.last:
             before = max(
                 before,
                 cell_error(n, now, stored.period, at.y, run.rtol, run.atol, stored.ring, stored.me),

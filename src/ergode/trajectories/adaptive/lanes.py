@@ -32,7 +32,9 @@ from ergode.trajectories.adaptive.step import (
     retried,
     settle,
 )
+from ergode.trajectories.delays import shared_mesh
 from ergode.trajectories.delays.history_ring import DELAYED, JUMPS, slot_count
+from ergode.trajectories.delays.own_mesh import begin_free, note_break, pass_goal
 from ergode.trajectories.delays.segments import (
     CELLS,
     CUT,
@@ -40,7 +42,6 @@ from ergode.trajectories.delays.segments import (
     SHARED,
     WHOLES,
     StoredHistory,
-    begin_free,
     cell_error,
     fill_history,
     free_cell_error,
@@ -49,18 +50,9 @@ from ergode.trajectories.delays.segments import (
     is_lost,
     keep_point,
     near_to,
-    note_break,
-    outside,
-    pass_goal,
     polynomials_in,
 )
-from ergode.trajectories.delays.shared_mesh import (
-    end_of_cell,
-    read,
-    smooth_before,
-    stencil,
-    turns,
-)
+from ergode.trajectories.delays.state_delays import outside
 from ergode.trajectories.steppers import equations
 from ergode.trajectories.steppers.equations import (
     COEFFICIENTS,
@@ -461,7 +453,7 @@ def leave_cell(n, now, run, lanes):
     """Update the interpolation errors at the end of a shared cell; returns how many lanes fail."""
     interpolation_error, working = lanes.interpolation_error, lanes.working
     ends = 0
-    if smooth_before(n, run.breaks):
+    if shared_mesh.smooth_before(n, run.breaks):
         for lane in range(LANES):
             worst = cell_error(
                 n, now, run.period, state_in(lane, lanes.y), run.rtol, run.atol, lanes.ring, lane
@@ -488,21 +480,21 @@ def enter_cell(n, now, run, lanes):
                     y0, f0 = state_in(lane, y), state_in(lane, f)
                     keep_point(period + 1 + d, width[lane], y0, f0, ring, lane)
     for d in unroll(range(len(PLACES))):
-        place = stencil(d, n, now, period, lags, run.breaks)
+        place = shared_mesh.stencil(d, n, now, period, lags, run.breaks)
         for lane in range(LANES):
-            c = read(d, place, ring, lane)
+            c = shared_mesh.read(d, place, ring, lane)
             pieces[d * (2 + COEFFICIENTS), lane] = real(n) * width[lane] + origin
             pieces[d * (2 + COEFFICIENTS) + 1, lane] = 1.0 / width[lane]
             for m in unroll(range(COEFFICIENTS)):
                 pieces[d * (2 + COEFFICIENTS) + 2 + m, lane] = c[m]
-    if turns(n, lags):
+    if shared_mesh.turns(n, lags):
         for lane in range(LANES):
             y0, q = state_in(lane, y), parameters_in(lane, lanes)
             history = polynomials_in(pieces, lane)
             put(lane, f, slope(t[lane], y0, delayed(t[lane], y0, history, q), q))
     for lane in range(LANES):
         keep_point(now, width[lane], state_in(lane, y), state_in(lane, f), ring, lane)
-        lanes.goal[lane] = end_of_cell(n, origin, width[lane], run.last)
+        lanes.goal[lane] = shared_mesh.end_of_cell(n, origin, width[lane], run.last)
         lanes.whole[NUMBER, lane] = n
         lanes.whole[CUT, lane] = 0
 

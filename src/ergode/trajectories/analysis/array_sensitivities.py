@@ -65,7 +65,7 @@ def of_arrays(
         }}  # fmt: skip
     found = integrate(
         extended, initial=Grid(start) if isinstance(initial, Grid) else start, step=step,
-        parameters=parameters, events=[_for(extended, field, one) for one in events], record=0,
+        parameters=parameters, events=[_for(field, one) for one in events], record=0,
         rtol=rtol, atol=atol, **options,
     )  # fmt: skip
     place = found["status"].ndim + 1  # of the tangents, behind the points of the sweep and times
@@ -119,7 +119,7 @@ def _directions(field: VectorField, names: Any) -> tuple[np.ndarray, np.ndarray]
     return seeds, units
 
 
-def _for(extended: VectorField, field: VectorField, event: ZeroCrossing) -> ZeroCrossing:
+def _for(field: VectorField, event: ZeroCrossing) -> ZeroCrossing:
     """An event of the field, for the field with tangent vectors."""
     assert field.arrays is not None
     only = field.arrays.names[0] if field.arrays.is_single else None

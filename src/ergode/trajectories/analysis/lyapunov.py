@@ -30,15 +30,8 @@ from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import TRAJECTORY, Layout, lay_out, lay_out_arrays
 from ergode.trajectories.adaptive.outcome import Outcome, control_of
 from ergode.trajectories.adaptive.runner import Runner
+from ergode.trajectories.analysis import tangent_arrays
 from ergode.trajectories.analysis.sensitivities import not_zero, sum_of
-from ergode.trajectories.analysis.tangent_arrays import (
-    GROWN,
-    check_tangents,
-    first_vectors,
-    one_array_with_tangents,
-    renewal,
-    with_tangent_arrays,
-)
 from ergode.trajectories.arrays.runner import Runner as ArrayRunner
 from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import plan_steps
@@ -169,11 +162,11 @@ def lyapunov_spectrum(
     parameters = {} if parameters is None else parameters
     reserved = results.names("trajectories", "exponents")
     if field.arrays is not None:
-        check_tangents(field, "a Lyapunov spectrum")
+        tangent_arrays.check_tangents(field, "a Lyapunov spectrum")
         layout = lay_out_arrays(
             field.arrays.by_name, initial, field.parameters, parameters, reserved=reserved
         )
-        extended = with_tangent_arrays(field, wanted, grows=True)
+        extended = tangent_arrays.with_tangent_arrays(field, wanted, grows=True)
     else:
         slopes = field.size * (1 + wanted)
         written = slopes if field.delays else min(slopes, 2 * field.size)
@@ -189,7 +182,9 @@ def lyapunov_spectrum(
         )  # fmt: skip
         if slopes > _APART and not field.delays:
             rows = np.array([layout.rows[name] for name in field.variables], float)
-            field, extended = one_array_with_tangents(field, with_tangents(field, 1), wanted)
+            field, extended = tangent_arrays.one_array_with_tangents(
+                field, with_tangents(field, 1), wanted
+            )
             layout = replace(layout, rows={**layout.rows, field.variables[0]: rows})
         else:
             extended = with_tangents(field, wanted)
@@ -271,7 +266,7 @@ def _of_states(
     """Growth [trajectory, exponent] of tangent vectors between the last two times; status."""
     size, count = len(field.variables), layout.count
     base = np.array([layout.rows[name] for name in field.variables], float)
-    tangents = np.repeat(first_vectors(wanted, size).reshape(-1, 1), count, axis=1)
+    tangents = np.repeat(tangent_arrays.first_vectors(wanted, size).reshape(-1, 1), count, axis=1)
     sums = np.zeros((wanted + 1, count))
     sums[-1] = interval
     parameters = np.full((len(field.parameters) + 1, count), interval)
@@ -306,14 +301,14 @@ def _of_arrays(
     """As `_of_states`, for variables that are arrays."""
     arrays, count = field.arrays, layout.count
     assert arrays is not None
-    due, orthonormal = renewal(field, wanted)
+    due, orthonormal = tangent_arrays.renewal(field, wanted)
     event = ZeroCrossing(due, 1, orthonormal)
     assert extended.arrays is not None
     extended.arrays.check_times(options["times"])
     whole = control_of({**control, "events": [event]})
     Outcome.check_room(options["times"].size, extended.size, whole, count, "float64")
     runner = ArrayRunner(extended, METHODS["tsit5"], whole, **options)
-    units = arrays.views(first_vectors(wanted, arrays.size))
+    units = arrays.views(tangent_arrays.first_vectors(wanted, arrays.size))
     parts = [layout.rows[name] for name in arrays.names]
     parts += [np.tile(one.reshape(-1, 1), count) for one in units]
     parts += [np.zeros((wanted, count)), np.full((1, count), interval)]
@@ -355,7 +350,7 @@ def _renewal(field: VectorField, count: int) -> ZeroCrossing:
             lines += [f"    v{i} -= part * v{j}\n" for i, j in zip(vector, other, strict=True)]
         lines.append(f"    square = {square}\n    length = math.sqrt(square)\n")
         lines += [f"    v{i} /= length\n" for i in vector]
-        lines.append(f"    v{last - count + k} += {GROWN}\n")
+        lines.append(f"    v{last - count + k} += {tangent_arrays.GROWN}\n")
     own = "".join(f"v{i}, " for i in range(last))
     following = f"y[{last}] + p[{len(field.parameters)}]"
     act = f"def orthonormal(t, y, p):\n{''.join(lines)}    return ({own}{following})\n"

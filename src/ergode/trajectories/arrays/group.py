@@ -29,13 +29,7 @@ from ergode.core.compiler.language import (
 )
 from ergode.core.group import barrier, share, totals_of
 from ergode.core.status import Status
-from ergode.trajectories.adaptive.control import (
-    SMALLEST,
-    next_size,
-    probing_step,
-    size_of_sums,
-    step_from_probe,
-)
+from ergode.trajectories.adaptive import control
 from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS, retried
 from ergode.trajectories.arrays.equations import (
     BLOCK,
@@ -274,7 +268,7 @@ def _chosen_steps(me, group, p, run, out, w):
     t, last = run.origin, run.last
     knot = np.int64(0)
     goal = last
-    h, previous, last_step_rejected = real(0.0), real(SMALLEST), False
+    h, previous, last_step_rejected = real(0.0), real(control.SMALLEST), False
     cursor = np.int64(1)
     taken, rejected = np.int64(0), np.int64(0)
     outcome = DONE
@@ -351,9 +345,9 @@ def _chosen_steps(me, group, p, run, out, w):
             if IMPLICIT:
                 fine = _with_linear(fine, linear, real(n))
                 longest = longest if linear < INFINITY else 0.5 * size
-            log_error = size_of_sums(fine, coarse, 1.0 / real(n))
+            log_error = control.size_of_sums(fine, coarse, 1.0 / real(n))
             if len(PROBES) > 0:
-                log_error = max(log_error, size_of_sums(missed, missed, 1.0 / real(n)))
+                log_error = max(log_error, control.size_of_sums(missed, missed, 1.0 / real(n)))
             kept = log_error <= 0.0
         t2 = t1
         if kept:
@@ -393,13 +387,13 @@ def _chosen_steps(me, group, p, run, out, w):
             way, most = t2 - t, largest
             if IMPLICIT:
                 most = min(largest, longest)
-            h = next_size(
+            h = control.next_size(
                 h, size, log_error, previous, kept, last_step_rejected, way, t2 < t1, most
             )
             h = min(retried(h, t, t1, soonest, kept), most)
             if IMPLICIT:
                 longest = 1.2 * longest if kept else longest
-            previous = max(log_error, real(SMALLEST)) if kept else previous
+            previous = max(log_error, real(control.SMALLEST)) if kept else previous
             last_step_rejected = not kept
         else:
             if LATE > 0:
@@ -462,7 +456,7 @@ def _first_step(group, t, span, p, run, w):
     state, slope = sums(group, _BEGIN, span, run.rtol, run.atol, w)
     per = 1.0 / real(w.k.shape[1])
     d1 = math.sqrt(slope * per)
-    h = probing_step(math.sqrt(state * per), d1, span)
+    h = control.probing_step(math.sqrt(state * per), d1, span)
     for i in unknowns(group, w.k.shape[1]):
         w.stage[0, i] = fma(h, w.k[0, i], w.y[i])
     if LATE > 0:
@@ -470,7 +464,7 @@ def _first_step(group, t, span, p, run, w):
     barrier(group)
     evaluate(group, t + h, w.stage[0], p, run, w.k[1])
     change = sums(group, _CHANGE, h, run.rtol, run.atol, w)[0]
-    return step_from_probe(h, d1, math.sqrt(change * per), span)
+    return control.step_from_probe(h, d1, math.sqrt(change * per), span)
 
 
 def _take_stages(group, t, h, t1, radius, looked, p, run, w):

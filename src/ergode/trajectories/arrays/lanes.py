@@ -16,13 +16,7 @@ import numpy as np
 
 from ergode.core.compiler.language import fma, no_refcount, noinline_cpu, real, unroll
 from ergode.core.group import ONE
-from ergode.trajectories.adaptive.control import (
-    SMALLEST,
-    next_size,
-    probing_step,
-    size_of_sums,
-    step_from_probe,
-)
+from ergode.trajectories.adaptive import control
 from ergode.trajectories.arrays.arguments import Workspace
 from ergode.trajectories.arrays.equations import BLOCK, evaluate_lanes, parameters_of
 from ergode.trajectories.arrays.group import (
@@ -196,7 +190,7 @@ def _chosen_steps(first, run, out, lanes):
     last = run.last
     working = 0
     for lane in range(width):
-        lanes.previous[lane] = real(SMALLEST)
+        lanes.previous[lane] = real(control.SMALLEST)
         lanes.is_rejected[lane] = 0
         lanes.cursor[lane] = 1
         lanes.base[lane] = run.origin
@@ -226,7 +220,7 @@ def _chosen_steps(first, run, out, lanes):
             kept = lanes.is_working[lane] > 0
             if ADAPTS:
                 fine, coarse = lanes.sums[0, lane], lanes.sums[1, lane]
-                lanes.sums[0, lane] = size_of_sums(fine, coarse, 1.0 / real(n))
+                lanes.sums[0, lane] = control.size_of_sums(fine, coarse, 1.0 / real(n))
                 kept = lanes.sums[0, lane] <= 0.0 and kept
             lanes.is_kept[lane] = 1 if kept else 0
             lanes.t2[lane] = lanes.t1[lane]
@@ -312,11 +306,11 @@ def _judge(me, lane, run, out, lanes):
     t = lanes.t[lane]
     if ADAPTS:
         previous, size = lanes.previous[lane], lanes.size[lane]
-        lanes.h[lane] = next_size(
+        lanes.h[lane] = control.next_size(
             lanes.h[lane], size, log_error, previous, kept, lanes.is_rejected[lane] > 0, way,
             t2 < t1, run.largest,
         )  # fmt: skip
-        lanes.previous[lane] = max(log_error, real(SMALLEST)) if kept else previous
+        lanes.previous[lane] = max(log_error, real(control.SMALLEST)) if kept else previous
         lanes.is_rejected[lane] = 0 if kept else 1
     else:
         lanes.base[lane], lanes.number[lane], lanes.count[lane] = after_equal_step(
@@ -359,7 +353,7 @@ def _first_steps(run, lanes):
         span = _goal(lane, run, lanes) - lanes.t[lane]
         per = 1.0 / real(n)
         d1 = math.sqrt(lanes.sums[1, lane] * per)
-        lanes.h[lane] = probing_step(math.sqrt(lanes.sums[0, lane] * per), d1, span)
+        lanes.h[lane] = control.probing_step(math.sqrt(lanes.sums[0, lane] * per), d1, span)
         lanes.sums[1, lane] = d1
         lanes.sums[0, lane] = 0.0
         lanes.at[lane] = lanes.t[lane] + lanes.h[lane]
@@ -377,7 +371,7 @@ def _first_steps(run, lanes):
     for lane in range(width):
         span = _goal(lane, run, lanes) - lanes.t[lane]
         change = math.sqrt(lanes.sums[0, lane] * (1.0 / real(n)))
-        h = step_from_probe(lanes.h[lane], lanes.sums[1, lane], change, span)
+        h = control.step_from_probe(lanes.h[lane], lanes.sums[1, lane], change, span)
         lanes.h[lane] = min(h, run.largest)
 
 

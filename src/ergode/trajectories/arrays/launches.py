@@ -11,16 +11,8 @@ import numpy as np
 from ergode.core import checkpoint
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.trajectories.arrays import group
 from ergode.trajectories.arrays.arguments import Out, Run, Workspace
-from ergode.trajectories.arrays.group import (
-    DIRECTION,
-    OVER,
-    REALS,
-    STAGE,
-    TIME,
-    WHOLES,
-    Kept,
-)
 
 
 def name_of(number: int) -> str:
@@ -28,9 +20,11 @@ def name_of(number: int) -> str:
     return f"trajectory {number} of arrays"
 
 
-def empty_kept(device: Device, precision: Precision) -> Kept:
+def empty_kept(device: Device, precision: Precision) -> group.Kept:
     """What lies between two launches of a trajectory, before the first."""
-    return Kept(np.int64(0), device.zeros(WHOLES, np.int64), device.zeros(REALS, precision))
+    return group.Kept(
+        np.int64(0), device.zeros(group.WHOLES, np.int64), device.zeros(group.REALS, precision)
+    )
 
 
 def in_launches(
@@ -57,7 +51,7 @@ def in_launches(
     """
     kept = w.kept
     # A step begins with the slope there, and with a direction of the spectral radius.
-    rows, n = 1 + DIRECTION * is_stabilised, run.initial.shape[0]
+    rows, n = 1 + group.DIRECTION * is_stabilised, run.initial.shape[0]
     arrays: dict[str, Any] = {
         **{name: array for name, array in out._asdict().items() if array.size},
         "y": w.y, "k": w.k.ravel()[: rows * n], "whole": kept.whole,
@@ -73,9 +67,9 @@ def in_launches(
     span = float(run.last - run.origin)
     with checkpoint.single_run(name_of(number), device) as single:
         single.restore(device, arrays)
-        while device.get(kept.whole)[STAGE] != OVER:
+        while device.get(kept.whole)[group.STAGE] != group.OVER:
             launch(w._replace(kept=kept._replace(budget=np.int64(single.steps()))))
-            is_over = device.get(kept.whole)[STAGE] == OVER
-            done = float(device.get(kept.reals)[TIME] - run.origin)
+            is_over = device.get(kept.whole)[group.STAGE] == group.OVER
+            done = float(device.get(kept.reals)[group.TIME] - run.origin)
             share = 1.0 if is_over or not span else min(done / span, 0.999)
             single.boundary(partial(checkpoint.state_of, device, arrays), share)

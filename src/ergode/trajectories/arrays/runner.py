@@ -17,24 +17,19 @@ from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
-from ergode.trajectories.arrays import conjugate_residuals, kvaerno, noisy, rosenbrock, stabilised
+from ergode.trajectories.arrays import (
+    conjugate_residuals,
+    group,
+    kvaerno,
+    noisy,
+    rosenbrock,
+    stabilised,
+)
 from ergode.trajectories.arrays.arguments import Run
 from ergode.trajectories.arrays.conjugate_residuals import kept_of
 from ergode.trajectories.arrays.delayed import Delayed
 from ergode.trajectories.arrays.equations import bindings_of_arrays
 from ergode.trajectories.arrays.followers import FOLLOWERS
-from ergode.trajectories.arrays.group import (
-    FUNCTIONS,
-    IMPLICIT,
-    MATRIX_FREE,
-    RESUMES,
-    ROWS,
-    STABILISED,
-    chebyshev_stages,
-    implicit_stages,
-    spectral_radius,
-    step_with_noise,
-)
 from ergode.trajectories.arrays.past import Delays
 from ergode.trajectories.arrays.watched import bindings_of_watched, knots_of
 from ergode.trajectories.delays.mesh import Steps
@@ -67,13 +62,13 @@ def bindings_of(
     if method.stiff:
         implicit = implicit_of(method)
         return bindings | implicit.bindings_of(method.bindings) | {
-            IMPLICIT: True, implicit_stages: implicit.take_stages,
+            group.IMPLICIT: True, group.implicit_stages: implicit.take_stages,
             stepper.SEARCHED: control.is_watched or control.powers > 0,
         }  # fmt: skip
     if tableau is None:
         return bindings | dict(method.bindings) | {
-            STABILISED: True, spectral_radius: stabilised.spectral_radius,
-            chebyshev_stages: stabilised.take_stages,
+            group.STABILISED: True, group.spectral_radius: stabilised.spectral_radius,
+            group.chebyshev_stages: stabilised.take_stages,
         }  # fmt: skip
     # Between steps of one size the cubic through both ends will do, unless all of it is kept.
     is_whole = adapts or not tableau.extra_c or bool(field.delays) or control.powers > 0
@@ -88,7 +83,7 @@ def bindings_of(
         bindings[explicit.A] = tableau.a
     if method.scheme:
         bindings |= {
-            noise.SCHEME: method.scheme, step_with_noise: noisy.take_step, **paths.bindings,
+            noise.SCHEME: method.scheme, group.step_with_noise: noisy.take_step, **paths.bindings,
         }  # fmt: skip
     if adapts:
         bindings |= {
@@ -131,7 +126,7 @@ class Runner:
         self.bindings = bindings_of(field, method, control, precision, paths)
         self.resumes = checkpoint.is_asked()
         if self.resumes:
-            self.bindings[RESUMES] = True
+            self.bindings[group.RESUMES] = True
         powers = len(self.bindings.get(stepper.DENSE, stepper.DENSE.default)[0])
         self.delayed = Delayed(
             self.arrays, history, int(method.order), powers, control, times, device, precision
@@ -183,14 +178,18 @@ class Runner:
     @property
     def own_rows(self) -> dict[Any, Any]:
         """Bindings of a kernel that allocates its workspace, or divides shared memory."""
-        return {ROWS: self.slope_rows} | ({MATRIX_FREE: True} if self.is_matrix_free else {})
+        return {group.ROWS: self.slope_rows} | (
+            {group.MATRIX_FREE: True} if self.is_matrix_free else {}
+        )
 
     @property
     def watched_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of `arguments.Workspace.g` and `s` of one trajectory."""
         own = self.bindings
         nodes = own.get(INTERVALS, INTERVALS.default) + 1
-        return (own.get(FUNCTIONS, FUNCTIONS.default), 3, nodes), (own.get(SEEN, 0) + 1,)
+        return (own.get(group.FUNCTIONS, group.FUNCTIONS.default), 3, nodes), (
+            own.get(SEEN, 0) + 1,
+        )
 
     def integrate(
         self, initial: np.ndarray, parameters: np.ndarray, steps: Steps, show: bool = False

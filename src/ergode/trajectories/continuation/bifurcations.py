@@ -16,18 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ergode.trajectories.continuation import equilibria
 from ergode.trajectories.continuation.equations import Equations
-from ergode.trajectories.continuation.equilibria import (
-    Scales,
-    fold_coefficient,
-    hopf_vectors,
-    is_hopf,
-    linear_at,
-    lyapunov_coefficient,
-    nearest_pair,
-    null_vectors,
-    unstable_count,
-)
 from ergode.trajectories.continuation.follow import Curve, Point, Test
 from ergode.trajectories.continuation.roots import Linear
 
@@ -42,7 +32,7 @@ class _Bifurcations(Curve):
 
     def __init__(
         self, equations: Equations, parameters: np.ndarray, free: Sequence[int],
-        bounds: np.ndarray, scales: Scales,
+        bounds: np.ndarray, scales: equilibria.Scales,
     ) -> None:  # fmt: skip
         self.equations, self.parameters, self.free = equations, parameters, list(free)
         self.bounds, self.scales = bounds, scales
@@ -54,11 +44,11 @@ class _Bifurcations(Curve):
         ))  # fmt: skip
         p[self.free] = u[-2:]
         x = u[: self.equations.size]
-        return np.concatenate([x, x[self.equations.delayed]]), p
+        return self.equations.at_rest(x), p
 
     def linear(self, u: np.ndarray) -> Linear:
         """The equations linearised at a point."""
-        return linear_at(self.equations, *self.split(u))
+        return equilibria.linear_at(self.equations, *self.split(u))
 
     def residual(self, u: np.ndarray) -> np.ndarray:
         """Residuals [equation, point] of several points [unknown, point]."""
@@ -77,6 +67,14 @@ class _Bifurcations(Curve):
         sizes = self.sizes(u)
         return np.concatenate([u[:n] / sizes[:n], u[-2:] / sizes[-2:]])
 
+    def _renewed(self, u: np.ndarray) -> np.ndarray:
+        """The unknowns with a vector of length 1, which is the reference of the next ones."""
+        raise NotImplementedError
+
+    def adapt(self, point: Point) -> Point:
+        self.scales.grow(point.u[: self.equations.size])
+        return replace(point, u=self._renewed(point.u), facts={})
+
     def _applied(self, u: np.ndarray) -> tuple[np.ndarray, Any, Any]:
         """Slopes, and functions that multiply the Jacobians by vectors [variable, point]."""
         w, p = self.split(u)
@@ -93,13 +91,23 @@ class _Bifurcations(Curve):
         return self.equations.slopes(w, p), own, late
 
 
+def _second_pair(kind: str, base: Point) -> Test:
+    """A test for another pair of roots that crosses the imaginary axis."""
+    before = base.facts["unstable"]
+    return Test(
+        kind, lambda p: abs(p.facts["unstable"] - before) >= 2,
+        lambda p: equilibria.nearest_pair(p.facts["others"]).real,
+        lambda p: equilibria.is_hopf(p.facts["others"]),
+    )  # fmt: skip
+
+
 class Folds(_Bifurcations):
     """The curve of folds."""
 
     def start(self, x: np.ndarray) -> np.ndarray:
         """Unknowns at a fold, and the reference of the null vector."""
         u = np.concatenate([x, x, self.parameters[self.free]])
-        v = null_vectors(self.linear(u).total)[0]
+        v = equilibria.null_vectors(self.linear(u).total)[0]
         u[x.size : -2] = v
         return self._renewed(u)
 
@@ -122,36 +130,27 @@ class Folds(_Bifurcations):
         own = self.scales.values * n**0.5
         return np.concatenate([own, own, self.bounds[:, 1] - self.bounds[:, 0]])
 
-    def adapt(self, point: Point) -> Point:
-        self.scales.grow(point.u[: self.equations.size])
-        return replace(point, u=self._renewed(point.u), facts={})
-
     def describe(self, point: Point, base: Point | None) -> None:
         w, p = self.split(point.u)
-        linear = linear_at(self.equations, w, p)
+        linear = equilibria.linear_at(self.equations, w, p)
         n = self.equations.size
         right = point.u[n:-2] / np.linalg.norm(point.u[n:-2] / self.scales.values)
-        left = null_vectors(linear.total)[1]
+        left = equilibria.null_vectors(linear.total)[1]
         if base is not None and base.facts and left @ base.facts["left"] < 0:
             left = -left
         roots, point.facts["counted"] = linear.spectrum()
         others = np.delete(roots, np.abs(roots).argmin())
         point.facts.update(
-            spectrum=roots, unstable=unstable_count(others), others=others, left=left,
-            cusp=fold_coefficient(self.equations, w, p, right, left),
+            spectrum=roots, unstable=equilibria.unstable_count(others), others=others, left=left,
+            cusp=equilibria.fold_coefficient(self.equations, w, p, right, left),
             takens=float((left @ linear.slope(0.0) @ right).real),
         )  # fmt: skip
 
     def tests(self, base: Point) -> Sequence[Test]:
-        before = base.facts["unstable"]
         return [
-            Test("cusp", lambda p: p.facts["cusp"] > 0, lambda p: p.facts["cusp"]),
-            Test("bogdanov-takens", lambda p: p.facts["takens"] > 0, lambda p: p.facts["takens"]),
-            Test(
-                "zero-hopf", lambda p: abs(p.facts["unstable"] - before) >= 2,
-                lambda p: nearest_pair(p.facts["others"]).real,
-                lambda p: is_hopf(p.facts["others"]),
-            ),
+            Test.by_sign("cusp", lambda p: p.facts["cusp"]),
+            Test.by_sign("bogdanov-takens", lambda p: p.facts["takens"]),
+            _second_pair("zero-hopf", base),
         ]  # fmt: skip
 
 
@@ -164,10 +163,10 @@ class Hopfs(_Bifurcations):
         u = np.concatenate([x, x, x, [frequency**2], self.parameters[self.free]])
         linear = self.linear(u)
         if frequency > 0:
-            q = hopf_vectors(linear, frequency)[0]
+            q = equilibria.hopf_vectors(linear, frequency)[0]
             v, w = q.real, q.imag / frequency
         else:  # the generalised eigenvector
-            v = null_vectors(linear.total)[0]
+            v = equilibria.null_vectors(linear.total)[0]
             w = np.linalg.lstsq(linear.total, (linear.slope(0.0) @ v).real, rcond=1e-8)[0]
         u[n : 2 * n], u[2 * n : 3 * n] = v, w
         scale = self.scales.values
@@ -209,13 +208,9 @@ class Hopfs(_Bifurcations):
             self.bounds[:, 1] - self.bounds[:, 0],
         ])  # fmt: skip
 
-    def adapt(self, point: Point) -> Point:
-        self.scales.grow(point.u[: self.equations.size])
-        return replace(point, u=self._renewed(point.u), facts={})
-
     def describe(self, point: Point, base: Point | None) -> None:
         w, p = self.split(point.u)
-        linear = linear_at(self.equations, w, p)
+        linear = equilibria.linear_at(self.equations, w, p)
         square = float(point.u[-3])
         roots, point.facts["counted"] = linear.spectrum()
         root = np.sqrt(complex(-square))
@@ -223,34 +218,27 @@ class Hopfs(_Bifurcations):
         others = np.delete(others, np.abs(others + root).argmin())
         coefficient = float("nan")
         if square > 1e-12 * self._square:
-            coefficient = lyapunov_coefficient(self.equations, w, p, square**0.5)
+            coefficient = equilibria.lyapunov_coefficient(self.equations, w, p, square**0.5)
         point.facts.update(
-            spectrum=roots, unstable=unstable_count(others), others=others, square=square,
-            coefficient=coefficient, rest=float(np.linalg.det(linear.total)) / square,
+            spectrum=roots, unstable=equilibria.unstable_count(others), others=others,
+            square=square, coefficient=coefficient,
+            rest=float(np.linalg.det(linear.total)) / square,
         )  # fmt: skip
 
     def tests(self, base: Point) -> Sequence[Test]:
         if base.label:  # the curve begins at a Bogdanov-Takens point
             return []
-        before = base.facts["unstable"]
         size = abs(base.facts["coefficient"])
         rest = abs(base.facts["rest"])
         return [
-            Test(
-                "bogdanov-takens", lambda p: p.facts["square"] > 0, lambda p: p.facts["square"],
-                ends=TAKENS,
-            ),
-            Test(
-                "bautin", lambda p: p.facts["coefficient"] > 0, lambda p: p.facts["coefficient"],
+            Test.by_sign("bogdanov-takens", lambda p: p.facts["square"], ends=TAKENS),
+            Test.by_sign(
+                "bautin", lambda p: p.facts["coefficient"],
                 lambda p: bool(abs(p.facts["coefficient"]) < 1e-3 * size),
             ),
-            Test(
-                "zero-hopf", lambda p: p.facts["rest"] > 0, lambda p: p.facts["rest"],
+            Test.by_sign(
+                "zero-hopf", lambda p: p.facts["rest"],
                 lambda p: bool(abs(p.facts["rest"]) < 1e-3 * rest),
             ),
-            Test(
-                "double-hopf", lambda p: abs(p.facts["unstable"] - before) >= 2,
-                lambda p: nearest_pair(p.facts["others"]).real,
-                lambda p: is_hopf(p.facts["others"]),
-            ),
+            _second_pair("double-hopf", base),
         ]  # fmt: skip

@@ -318,7 +318,7 @@ class Cycles(Curve):
                 lambda p: abs(_nearest_to_circle(p)) - 1.0,
                 lambda p: _is_accurate(p) and abs(abs(_nearest_to_circle(p)) - 1.0) < 1e-5,
             ),
-            Test("hopf", lambda p: likeness(p) > 0, likeness, ends=SHRUNK, polished=self._at_hopf),
+            Test.by_sign("hopf", likeness, ends=SHRUNK, polished=self._at_hopf),
             Test(
                 "long-period", lambda p: p.u[-2] > self._longest,
                 lambda p: float(p.u[-2] / self._longest - 1), ends=LONG,

@@ -59,6 +59,10 @@ class Equations:
         """How derivatives are computed, for the attributes of a result."""
         return "differences" if self.symbolic is None else "symbolic"
 
+    def at_rest(self, x: np.ndarray) -> np.ndarray:
+        """Variables, and delayed values that equal them."""
+        return np.concatenate([x, x[self.delayed]])
+
     def slopes(self, w: np.ndarray, p: np.ndarray) -> np.ndarray:
         """Derivatives by time, shape [variable, state]; `p` has shape [parameter(, state)]."""
         if self.symbolic is not None:

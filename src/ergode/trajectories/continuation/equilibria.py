@@ -51,7 +51,7 @@ class Equilibria(Curve):
         p = self.parameters.copy()
         p[self.free] = u[-1]
         x = u[: equations.size]
-        return np.concatenate([x, x[equations.delayed]]), p
+        return equations.at_rest(x), p
 
     def system(self, u: np.ndarray) -> tuple[np.ndarray, Any]:
         w, p = self.split(u)
@@ -142,10 +142,10 @@ def hopf_near(
         q[free] = value
         x = state.copy()
         for _ in range(10):
-            w = np.concatenate([x, x[equations.delayed]])
+            w = equations.at_rest(x)
             linear = linear_at(equations, w, q)
             x = x - np.linalg.solve(linear.total, equations.slopes(w[:, None], q)[:, 0])
-        w = np.concatenate([x, x[equations.delayed]])
+        w = equations.at_rest(x)
         roots = linear_at(equations, w, q).roots()
         return complex(roots[np.abs(roots - 1j * frequency).argmin()]), x
 
@@ -208,5 +208,5 @@ def fold_coefficient(
     equations: Equations, w: np.ndarray, p: np.ndarray, right: np.ndarray, left: np.ndarray
 ) -> float:
     """Half the second derivative along a null vector; zero at a cusp."""
-    along = np.concatenate([right, right[equations.delayed]])
+    along = equations.at_rest(right)
     return float(left @ equations.second(w, p, along, along)) / 2

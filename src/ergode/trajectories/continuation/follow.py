@@ -60,6 +60,11 @@ class Test:
     polished: Callable[[Point], Point] = lambda point: point  # a more accurate point
     attempts: int = 50  # to locate it
 
+    @classmethod
+    def by_sign(cls, kind: str, value: Callable[[Point], float], *rest: Any, **others: Any) -> Test:
+        """A test whose sides are told by the sign of its value."""
+        return cls(kind, lambda point: value(point) > 0, value, *rest, **others)
+
 
 class Curve(Protocol):
     """The equations of a curve."""
@@ -343,17 +348,15 @@ def _special(curve: Curve, base: Point, point: Point, length: float) -> tuple[li
         tests += curve.tests(base)
         ways = [abs(p.tangent[-1] / curve.sizes(base.u)[-1]) for p in (base, point)]
         if count == 1:  # turns by rounding are dropped when the whole branch is known
-            tests.append(Test(
-                "fold", lambda p: p.tangent[-1] > 0, lambda p: p.tangent[-1],
-                attempts=Test.attempts if max(ways) > _VERTICAL else _ROUGHLY,
-            ))  # fmt: skip
+            attempts = Test.attempts if max(ways) > _VERTICAL else _ROUGHLY
+            tests.append(Test.by_sign("fold", lambda p: p.tangent[-1], attempts=attempts))
         tests.append(Test(
             "branch", lambda p: p.sign, lambda p: p.sign * np.exp(p.log_size - base.log_size),
         ))  # fmt: skip
     for k, (low, high) in enumerate(curve.bounds):
         for bound, way in ((low, -1.0), (high, 1.0)):
             beyond = partial(_beyond, k - count, bound, way)
-            tests.append(Test("bound", partial(_is_beyond, beyond), beyond, ends=_BOUND))
+            tests.append(Test.by_sign("bound", beyond, ends=_BOUND))
     located = []
     for test in tests:
         # The branch may begin at a special point: its sides are not told apart there.
@@ -387,10 +390,6 @@ def _special(curve: Curve, base: Point, point: Point, length: float) -> tuple[li
 def _beyond(k: int, bound: float, way: float, point: Point) -> float:
     """How far a parameter is beyond a bound."""
     return float(way * (point.u[k] - bound))
-
-
-def _is_beyond(value: Callable[[Point], float], point: Point) -> bool:
-    return value(point) > 0
 
 
 def _locate(

@@ -103,17 +103,14 @@ def _reach(task: Task, state: np.ndarray) -> np.ndarray:
     """
     equations, p = task.equations, task.parameters
     width = float(task.bounds[0, 1] - task.bounds[0, 0])
-    w = np.concatenate([state, state[equations.delayed]])
+    w = equations.at_rest(state)
     total = linear_at(equations, w, p).total
     if not np.all(np.isfinite(total)):
         return np.zeros(state.size)
     lefts, singular, rights = np.linalg.svd(total)
     v, left = rights[-1], lefts[:, -1]
 
-    def extended(one: np.ndarray) -> np.ndarray:
-        return np.concatenate([one, one[equations.delayed]])
-
-    along = extended(v)
+    along = equations.at_rest(v)
     other = p.copy()
     other[task.first] += 1e-6 * width
     mixed = abs(left @ (linear_at(equations, w, other).total - total) @ v) / 1e-6
@@ -124,7 +121,7 @@ def _reach(task: Task, state: np.ndarray) -> np.ndarray:
     parts = lefts[:, :-1].T @ square
     bent = -(rights[:-1].T @ np.divide(parts, singular[:-1], np.zeros_like(parts), where=regular))
     cubic = equations.third(w, p, along, along, along)
-    cubic = cubic + 3 * equations.second(w, p, along, extended(bent))
+    cubic = cubic + 3 * equations.second(w, p, along, equations.at_rest(bent))
     second, third = abs(left @ square) / 2, abs(left @ cubic) / 6
     found = 0.0
     with np.errstate(all="ignore"):
@@ -140,7 +137,7 @@ def _reach(task: Task, state: np.ndarray) -> np.ndarray:
 def of_hopf(task: Task, state: np.ndarray, frequency: float, known: np.ndarray) -> Start:
     """Start with the cycles of a Hopf point; `known` are sizes that variables have elsewhere."""
     equations, p = task.equations, task.parameters
-    w = np.concatenate([state, state[equations.delayed]])
+    w = equations.at_rest(state)
     q = hopf_vectors(linear_at(equations, w, p), frequency)[0]
     values = np.abs(state)
     size = _amplitude(task, w, frequency) * np.abs(q)

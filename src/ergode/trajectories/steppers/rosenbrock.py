@@ -105,10 +105,13 @@ class RosenbrockTableau:
 
 
 def _from_slopes(
-    order: int, error_order: int, alpha: list[list[float]], gamma: list[list[float]],
-    b: list[float], error: list[float], dense: list[list[float]],
+    alpha: list[list[float]], gamma: list[list[float]], b: list[float], error: list[float],
+    dense: list[list[float]],
 ) -> RosenbrockTableau:  # fmt: skip
-    """Transform a tableau for the slopes k, whose stages contain sums of h J k, to the stages u."""
+    """Transform a tableau of order 2 for the slopes k, whose stages contain sums of h J k.
+
+    The result is for the stages u.
+    """
     weights, couplings = np.array(alpha), np.array(gamma)
     inverse = np.linalg.inv(couplings)
     count = len(b)
@@ -122,7 +125,7 @@ def _from_slopes(
         return tuple(map(float, values))
 
     return RosenbrockTableau(
-        order, error_order, float(couplings[0, 0]), row(weights.sum(axis=1)),
+        2, 3, float(couplings[0, 0]), row(weights.sum(axis=1)),
         row(couplings.sum(axis=1)), lower(a), lower(c), row(np.array(b) @ inverse),
         row(np.array(error) @ inverse), tuple(map(row, inverse.T @ np.array(dense))),
     )  # fmt: skip
@@ -131,8 +134,6 @@ def _from_slopes(
 _D = 1.0 / (2.0 + 2.0**0.5)
 _E = 6.0 + 2.0**0.5
 ROSENBROCK23 = _from_slopes(
-    order=2,
-    error_order=3,
     alpha=[[0.0, 0.0, 0.0], [0.5, 0.0, 0.0], [0.0, 1.0, 0.0]],
     gamma=[[_D, 0.0, 0.0], [-_D, _D, 0.0], [(_E - 2.0) * _D, -_E * _D, _D]],
     b=[0.0, 1.0, 0.0],
