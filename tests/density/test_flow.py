@@ -11,7 +11,7 @@ import ergode
 from ergode.core import kernels
 from ergode.core.errors import PlanError
 from ergode.density import views
-from ergode.density.flow import carrier, sums
+from ergode.density.flow import carrier, stepper, sums
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame
 
@@ -205,19 +205,26 @@ def test_its_cuda_kernels_compile(precision):
     assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
     kills = carrier.kernel_of(LINEAR, precision, killing=lambda y, t, p: (y[0] * y[0],))
     assert "__local_depot" not in cuda.ptx(kills.compiled("cuda"), follow)
+    summit = np.zeros((1, 1 + size))
     turning = {lattice.DIMENSION: size, sums.PERIODS: (0.0, 6.0)}
     turn = kernels.for_each(sums.turn, bindings=turning)
     out = np.zeros((1, size, 2, groups))
-    cuda.ptx(turn.compiled("cuda"), (0, 1, count, groups, np.zeros(1), points, log, out))
+    cuda.ptx(turn.compiled("cuda"), (0, 1, count, groups, summit, points, log, out))
     add_up = kernels.for_each(sums.add_up)
     whole, signs = np.zeros(3, np.int64), np.ones(count, np.int8)
     out = np.zeros((1, 3, 2, groups))
     cuda.ptx(
         add_up.compiled("cuda"),
-        (0, 3, count, groups, whole, whole, np.zeros(1), one, signs, points, log, out),
+        (0, 3, count, groups, whole, whole, summit, signs, signs, points, log, out),
     )
     largest = kernels.for_each(sums.largest)
-    cuda.ptx(largest.compiled("cuda"), (0, 1, count, groups, log, np.zeros((1, groups))))
+    found = np.zeros((1, 2, groups))
+    cuda.ptx(largest.compiled("cuda"), (0, 1, count, groups, log, found))
+    of_all = kernels.for_each(sums.summit, bindings={lattice.DIMENSION: size})
+    cuda.ptx(of_all.compiled("cuda"), (0, 1, groups, found, points, summit))
+    choose = kernels.for_each(stepper.choose)
+    numbers = np.zeros(count, np.int64)
+    cuda.ptx(choose.compiled("cuda"), (0, count, count, numbers, points[:, 0], points[:, 0]))
 
 
 def math_inf(x):

@@ -15,7 +15,7 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.density.flow import gaussians, nearest, stepper, sums
-from ergode.density.flow.folds import uneven
+from ergode.density.flow.folds import bends_of, uneven
 from ergode.density.flow.points import Start
 from ergode.density.flow.smeared import Smeared
 from ergode.density.flow.weighted import Moments, Weighted, brief
@@ -81,14 +81,14 @@ class Carrier(Weighted):
         rows = frame_rows(lattices, parameters)
         self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
         (self._exact,) = device.put_together([parameters])
-        self._start = starts[0]
+        self.start = starts[0]
         self._smeared: Smeared | None = None
+        self._beside: Any = None
         self._field, self._kernel = field, kernel_of(field, precision, self._is_wide, killing)
         self._nearest: Any = None  # [2 + 2 components, density, point], where paths are watched
         self._periods = periods
         # [density, point]: what a killing rate has added to log-weights since a measurement
         self._killed = None if killing is None else device.zeros(self.log_weights.shape, np.float64)
-        self._shift = away
 
     # ---- operations
 
@@ -133,7 +133,7 @@ class Carrier(Weighted):
         They are [2 + 2 components, density, point], on the device: sizes, times, places and
         velocities.
         """
-        names = "points", "log_weights", "_steps", "_shift", "_kernel", "_nearest"
+        names = "points", "log_weights", "_steps", "_kernel", "_nearest"
         kept = {name: getattr(self, name) for name in names}
         for name in names[:3]:
             copy = self.device.empty(kept[name].shape, kept[name].dtype)
@@ -159,7 +159,6 @@ class Carrier(Weighted):
         )
         total = self.count * self.point_count
         self.device.run(kernel, total, self.point_count, there, self.points)
-        self._shift = self._shift + changes
         if maneuver.covariance is not None and self._is_wide:
             self._widen(maneuver.covariance)
 
@@ -177,11 +176,9 @@ class Carrier(Weighted):
             whole, **brief(total),
         )  # fmt: skip
         own, self.log_weights = self.log_weights, whole
-        tops = self.tops(whole)
-        mass = self._sums([(-1, -1)], np.where(np.isfinite(tops), tops, 0.0), self._signs)[0][:, 0]
+        found = self.moments()
         self.log_weights = own
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(mass) + tops)
+        return found.log_mass
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
@@ -190,10 +187,10 @@ class Carrier(Weighted):
         if self._is_wide:
             self._update(measurement, places)
             return np.zeros(self.count)
-        if not self._start.spacing:
+        if not self.start.spacing:
             return super().weigh(measurement, places)
         if self._smeared is None:
-            self._smeared = Smeared(self, self._start)
+            self._smeared = Smeared(self)
         self._smeared.before()
         constants = super().weigh(measurement, places)
         self._smeared.after(measurement.likelihood is None)
@@ -201,24 +198,25 @@ class Carrier(Weighted):
 
     def judged(self) -> Moments:
         """Moments of all densities, and what likelihoods that are thinner than cells may hide."""
-        found = self.moments()
+        summits, added = self.begin()
         if self._smeared is None:
-            return found
-        return replace(
-            found, hidden=self._smeared.hidden(), uneven=uneven(self, self._start, found)
-        )
+            return self.read(summits, added)
+        bends = bends_of(self, summits)
+        hidden = self._smeared.hidden()
+        found = self.read(summits, added)
+        return replace(found, hidden=hidden, uneven=uneven(self, found, summits, bends))
 
     def turned(self, which: int) -> float:
         """How far neighbours are apart along a periodic variable, in periods.
 
         It is the root mean square, of the lattice's axis along which it is largest.
         """
-        if self._periods is None or not self._start.spacing:
+        if self._periods is None or not self.start.spacing:
             return 0.0
         points, log = self.host(which)
         weight = np.exp(log - log.max())
         most = 0.0
-        for up, _ in self._start.neighbours:
+        for up, _ in self.start.neighbours:
             both = weight * (up >= 0) * weight[up]
             square = ((points[up] - points) / self._periods) ** 2
             if both.sum() > 0:
@@ -237,18 +235,34 @@ class Carrier(Weighted):
 
     def leave(self, chosen: np.ndarray, start: Start) -> None:
         """Go on with the `chosen` points of a single density, by number, as those of a start."""
-        device = self.device
+        there = self.device.put(chosen)
         killed = () if self._killed is None else ("_killed",)
         for name in ("points", "log_weights", "_steps", "_signs", *killed):
-            old = getattr(self, name)
-            kept = np.ascontiguousarray(np.asarray(device.get(old))[..., chosen])
-            setattr(self, name, device.empty(kept.shape, kept.dtype))
-            device.copy(kept, getattr(self, name))
-        (self._edge,) = device.put_together([start.is_edge])
+            setattr(self, name, self.chosen(getattr(self, name), there))
+        self._edge = self.device.put(start.is_edge)
         self.point_count = len(chosen)
-        self._start = start
+        self.start = start
+        self._beside = None
         if self._smeared is not None:
-            self._smeared.leave(chosen, start)
+            self._smeared.leave(there)
+
+    def chosen(self, source: Any, there: Any) -> Any:
+        """The columns of an array [..., point] whose numbers are `there`, on the device."""
+        old, new = source.shape[-1], there.size
+        rows = source.size // old
+        out = self.device.empty((*source.shape[:-1], new), source.dtype)
+        self.device.run(
+            kernels.for_each(stepper.choose), rows * new, new, there, source.reshape((rows, old)),
+            out.reshape((rows, new)), **brief(rows * new),
+        )  # fmt: skip
+        return out
+
+    @property
+    def beside(self) -> Any:
+        """Neighbours of the points, on the device, as of a `Start`."""
+        if self._beside is None:
+            self._beside = self.device.put(self.start.neighbours)
+        return self._beside
 
     # ---- implementation
 

@@ -9,13 +9,12 @@ are weights of cells. They are no results: they tell which cells must be smaller
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ergode.core import kernels
 from ergode.density.flow import sums
-from ergode.density.flow.points import Start
 from ergode.density.flow.weighted import brief
 from ergode.density.grid import lattice
 
@@ -26,15 +25,13 @@ if TYPE_CHECKING:
 class Smeared:
     """Smeared weights of the points of a carrier, from its first measurement on."""
 
-    def __init__(self, carrier: Carrier, start: Start) -> None:
+    def __init__(self, carrier: Carrier) -> None:
         device, shape = carrier.device, (carrier.count, carrier.point_count)
         self._carrier = carrier
         self._before = device.empty(shape, np.float64)
         self._logs = device.empty(shape, np.float64)
         device.copy(carrier.log_weights, self._logs)
         self._widest = device.zeros(shape, np.float64)
-        self._start = start
-        (self._neighbours,) = device.put_together([start.neighbours])
 
     def before(self) -> None:
         """Note the log-weights before a measurement."""
@@ -45,7 +42,7 @@ class Smeared:
         carrier = self._carrier
         total = carrier.count * carrier.point_count
         if is_known:
-            tops = np.zeros(carrier.count)
+            summits = carrier.device.zeros((carrier.count, 1), np.float64)
         else:
             gain = carrier.device.empty((carrier.count, carrier.point_count), np.float64)
             minus = kernels.for_each(sums.gained)
@@ -53,47 +50,39 @@ class Smeared:
                 minus, total, carrier.point_count, self._before, carrier.log_weights, gain,
                 **brief(total),
             )  # fmt: skip
-            tops = carrier.tops(gain)
+            summits = carrier.summits(gain)
         kernel = kernels.for_each(sums.smear, bindings={lattice.DIMENSION: carrier.size})
-        (there,) = carrier.device.put_together([tops])
         carrier.device.run(
-            kernel, total, carrier.point_count, there, self._neighbours, self._before,
+            kernel, total, carrier.point_count, summits, carrier.beside, self._before,
             carrier.log_weights, self._logs, self._widest, **brief(total),
         )  # fmt: skip
 
     def hidden(self) -> np.ndarray:
         """How far moments may be off because likelihoods are thin [density], in deviations."""
         carrier = self._carrier
-        tops = carrier.tops(self._logs)
-        (there,) = carrier.device.put_together([np.where(np.isfinite(tops), tops, 0.0)])
         out = carrier.device.empty((carrier.count, 2, carrier.groups), np.float64)
         groups = carrier.count * carrier.groups
         total = carrier.count * carrier.point_count
         carrier.device.run(
-            kernels.for_each(sums.thin), groups, carrier.point_count, carrier.groups, there,
-            self._logs, self._widest, out, **brief(groups, total),
+            kernels.for_each(sums.thin), groups, carrier.point_count, carrier.groups,
+            carrier.summits(self._logs), self._logs, self._widest, out, **brief(groups, total),
         )  # fmt: skip
         whole, thin = np.moveaxis(np.asarray(carrier.device.get(out)).sum(axis=-1), 1, 0)
         hidden = np.zeros(carrier.count)
         for which in np.flatnonzero(thin > _THIN_MOST * whole).tolist():
             points, log = carrier.host(which)
             wide = np.asarray(carrier.device.get(self._widest))[which] > sums.THINNEST
-            hidden[which] = _hidden(points, log, self.host(which), wide, self._start.neighbours)
+            hidden[which] = _hidden(points, log, self.host(which), wide, carrier.start.neighbours)
         return hidden
 
     def host(self, which: int) -> np.ndarray:
         """Logarithms of the smeared weights of a density [point], on the host."""
         return np.array(self._carrier.device.get(self._logs)[which])
 
-    def leave(self, chosen: np.ndarray, start: Start) -> None:
-        """Go on with the `chosen` points of a single density, which are those of a start."""
-        device = self._carrier.device
+    def leave(self, there: Any) -> None:
+        """Go on with points whose numbers are `there`, on the device."""
         for name in ("_before", "_logs", "_widest"):
-            kept = np.ascontiguousarray(np.asarray(device.get(getattr(self, name)))[..., chosen])
-            setattr(self, name, device.empty(kept.shape, kept.dtype))
-            device.copy(kept, getattr(self, name))
-        self._start = start
-        (self._neighbours,) = device.put_together([start.neighbours])
+            setattr(self, name, self._carrier.chosen(getattr(self, name), there))
 
 
 def _hidden(

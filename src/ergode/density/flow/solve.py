@@ -16,7 +16,7 @@ from ergode.core.status import Status
 from ergode.density.flow import images
 from ergode.density.flow.approach import law_of
 from ergode.density.flow.carrier import Carrier
-from ergode.density.flow.points import Start, start_of, wide_start_of
+from ergode.density.flow.points import Start, least_of, start_of, wide_start_of
 from ergode.density.flow.relattice import AGREED, FEWEST, HIDDEN, ROUNDS, UNEVEN, next_start
 from ergode.density.flow.weighted import Moments
 from ergode.density.grid.lattice import Lattice
@@ -405,10 +405,9 @@ def _drop_faint(group: Group) -> None:
     start, log = group.starts[0], group.carrier.host(0)[1]
     if not len(start.index) or not group.active.all():
         return
-    order = np.argsort(log)
-    weight = np.exp(log[order] - log[order[-1]])
-    chosen = np.sort(order[np.cumsum(weight) > _FAINT * weight.sum()])
-    if len(chosen) > _FEWER * len(order):
+    weight = np.exp(log - log.max())
+    chosen = np.flatnonzero(weight >= least_of(weight, _FAINT))
+    if len(chosen) > _FEWER * len(log):
         return
     start = start.only(chosen)
     group.starts[0] = start

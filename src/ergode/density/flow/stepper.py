@@ -232,3 +232,13 @@ def shift(index, count, changes, points):
     place = index - which * count
     for d in range(DIMENSION):
         points[d, which, place] += changes[which, d]
+
+
+def choose(index, count, numbers, source, out):
+    """Copy one of the chosen columns of one row: a kernel body.
+
+    Model: `numbers` [count] of columns, `source` [row, ...]. Out: `out` [row, count].
+    """
+    row = index // count
+    place = index - row * count
+    out[row, place] = source[row, numbers[place]]

@@ -22,6 +22,9 @@ PERIODS = option(())
 TOGETHER = 8
 """Number of sums for which the weight of a point is worked out once."""
 
+NONE, WEIGHT, EDGE = -1, -2, -3
+"""Factors of a term that are no distance: one, the weight once more, whether it is at the edge."""
+
 
 def groups_of(count: int) -> int:
     """Number of groups of `count` points: a power of two, up to 1024."""
@@ -46,13 +49,39 @@ def weigh(index, count, t, parameters, values, precisions, points, log_weights):
 
 
 def largest(index, count, groups, log_weights, out):
-    """Largest log-weight in one group of points of one density. Out: `out` [density, groups]."""
+    """Largest log-weight in one group of points of one density: a kernel body.
+
+    Out: `out` [density, 2, groups], the weight and the number of its point.
+    """
     which = index // groups
     group = index - which * groups
     best = np.float64(-math.inf)
-    for i in range(group * count // groups, (group + 1) * count // groups):
-        best = max(best, log_weights[which, i])
-    out[which, group] = best
+    first = group * count // groups
+    place = first
+    for i in range(first, (group + 1) * count // groups):
+        if log_weights[which, i] > best:
+            best = log_weights[which, i]
+            place = i
+    out[which, 0, group] = best
+    out[which, 1, group] = place
+
+
+def summit(which, groups, found, points, out):
+    """The largest log-weight of one density, and its point: a kernel body.
+
+    Model: `found` by `largest`. Out: `out` [density, 1 + dimension]. The weight is zero if none is
+    finite, so that others can be relative to it. The distance of the point from the mean is at most
+    the square root of the number of points, in deviations: sums relative to it lose few digits.
+    """
+    best = found[which, 0, 0]
+    group = 0
+    for k in range(1, groups):
+        if found[which, 0, k] > best:
+            best = found[which, 0, k]
+            group = k
+    out[which, 0] = best if math.isfinite(best) else np.float64(0.0)
+    for d in unroll(range(DIMENSION)):
+        out[which, 1 + d] = points[d, which, np.int64(found[which, 1, group])]
 
 
 def gained(index, count, before, log_weights, out):
@@ -63,13 +92,13 @@ def gained(index, count, before, log_weights, out):
     out[which, place] = gain if gain > -math.inf else -math.inf
 
 
-def smear(index, count, tops, beside, before, log_weights, smeared, widest):
+def smear(index, count, summits, beside, before, log_weights, smeared, widest):
     """Add the logarithm of a smeared likelihood at one point of one density: a kernel body.
 
     A cell is not its point. `before` and `log_weights` [density, count] are those before and after
     a measurement. Their difference gives the distance from what was measured, in deviations. The
-    distances of the neighbours tell how it varies over the cell. Model: `tops` [density], the
-    largest difference; `beside` [dimension, 2, count], places of neighbours, or -1. In and out:
+    distances of the neighbours tell how it varies over the cell. Model: `summits` have the
+    largest differences; `beside` [dimension, 2, count], places of neighbours, or -1. In and out:
     `smeared`, sums of logarithms, and `widest` [density, count], the largest squared spread.
     """
     which = index // count
@@ -78,7 +107,7 @@ def smear(index, count, tops, beside, before, log_weights, smeared, widest):
     if not own > -math.inf:
         smeared[which, place] = -math.inf
         return
-    top = tops[which]
+    top = summits[which, 0]
     away = math.sqrt(max(np.float64(0.0), np.float64(2.0) * (top - own)))
     spread = np.float64(0.0)
     for d in range(DIMENSION):
@@ -99,17 +128,17 @@ def smear(index, count, tops, beside, before, log_weights, smeared, widest):
 _HALF_CELL = np.float64(0.25)  # square of half a cell
 
 
-def thin(index, count, groups, tops, smeared, widest, out):
+def thin(index, count, groups, summits, smeared, widest, out):
     """Smeared weight of one group of points, and of cells with a thin likelihood: a kernel body.
 
-    `tops` [density] are the largest logarithms. Out: `out` [density, 2, groups].
+    `summits` have the largest logarithms. Out: `out` [density, 2, groups].
     """
     which = index // groups
     group = index - which * groups
     total = np.float64(0.0)
     among = np.float64(0.0)
     for i in range(group * count // groups, (group + 1) * count // groups):
-        weight = math.exp(smeared[which, i] - tops[which])
+        weight = math.exp(smeared[which, i] - summits[which, 0])
         total += weight
         if widest[which, i] > THINNEST:
             among += weight
@@ -121,7 +150,7 @@ THINNEST = np.float64(2.25)
 """Largest squared spread of a distance over half a cell, in deviations of what was measured."""
 
 
-def turn(index, count, groups, tops, points, log_weights, out):
+def turn(index, count, groups, summits, points, log_weights, out):
     """Sums of sines and cosines over one group of points of one density: a kernel body.
 
     Out: `out` [density, dimension, 2, groups], of periodic variables.
@@ -133,7 +162,7 @@ def turn(index, count, groups, tops, points, log_weights, out):
         along = np.float64(0.0)
         if PERIODS[d] > 0.0:
             for i in range(group * count // groups, (group + 1) * count // groups):
-                weight = math.exp(log_weights[which, i] - tops[which])
+                weight = math.exp(log_weights[which, i] - summits[which, 0])
                 angle = np.float64(points[d, which, i]) * np.float64(2.0 * math.pi / PERIODS[d])
                 across += weight * math.sin(angle)
                 along += weight * math.cos(angle)
@@ -141,7 +170,7 @@ def turn(index, count, groups, tops, points, log_weights, out):
         out[which, d, 1, group] = along
 
 
-def fold(index, count, groups, beside, tops, points, log_weights, out):
+def fold(index, count, groups, beside, summits, points, log_weights, out):
     """Weighted squares of how states bend between neighbours, over one group: a kernel body.
 
     `beside` [dimension, 2, count]. Out: `out` [density, 1 + dimension, groups]: weights, and
@@ -152,7 +181,7 @@ def fold(index, count, groups, beside, tops, points, log_weights, out):
     total = np.float64(0.0)
     squares = tuple(np.float64(0.0) for d in range(DIMENSION))
     for i in range(group * count // groups, (group + 1) * count // groups):
-        weight = math.exp(log_weights[which, i] - tops[which])
+        weight = math.exp(log_weights[which, i] - summits[which, 0])
         for e in range(DIMENSION):
             up = beside[e, 0, i]
             down = beside[e, 1, i]
@@ -179,10 +208,10 @@ def _own(d, e, which, i, points):
     return total
 
 
-def _distance(d, weight, which, i, shifts, points):
+def _distance(d, weight, rim, which, i, summits, points):
     """What one factor of a term is; see `add_up`."""
     if d >= 0:
-        away = np.float64(points[d, which, i]) - shifts[which, d]
+        away = np.float64(points[d, which, i]) - summits[which, 1 + d]
         if len(PERIODS) > 0:
             period = np.float64(0.0)
             for e in unroll(range(DIMENSION)):
@@ -191,33 +220,39 @@ def _distance(d, weight, which, i, shifts, points):
             if period > 0.0:
                 away -= period * math.floor(away / period + np.float64(0.5))
         return away
-    return weight if d == -2 else np.float64(1.0)
+    if d == EDGE:
+        return rim
+    return weight if d == WEIGHT else np.float64(1.0)
 
 
-def add_up(index, count, groups, rows, columns, tops, shifts, signs, points, log_weights, out):
+def add_up(
+    index, count, groups, rows, columns, summits, signs, edge, points, log_weights, out
+):  # fmt: skip
     """`TOGETHER` sums over one group of points of one density: a kernel body.
 
-    The term of a point is its weight times the distances from `shifts` [density, dimension] along
-    `rows` and `columns` [sum]; minus one stands for no distance, and minus two for the weight once
-    more. A Gaussian cell adds its own covariance.
-    Weights are relative to `tops` [density]. Out: `out` [density, sum, 2, groups]: of all
-    points, and with the `signs` [count] of points. The number of sums is a multiple of `TOGETHER`.
+    The term of a point is its weight times two factors, by `rows` and `columns` [sum]: distances
+    from the point of the largest weight along a variable, or NONE, WEIGHT or EDGE. A Gaussian cell
+    adds its own covariance. Weights are relative to the largest. Model: `summits` [density, 1 +
+    dimension], see `summit`; `edge` [count], whether a point is at the edge. Out: `out` [density,
+    sum, 2, groups]: of all points, and with the `signs` [count] of points. The number of sums is a
+    multiple of `TOGETHER`.
     """
     parts = rows.size // TOGETHER
     which = index // (parts * groups)
     left = index - which * (parts * groups)
     first = left // groups * TOGETHER
     group = left % groups
-    top = tops[which]
+    top = summits[which, 0]
     totals = tuple(np.float64(0.0) for k in range(TOGETHER))
     signed = tuple(np.float64(0.0) for k in range(TOGETHER))
     for i in range(group * count // groups, (group + 1) * count // groups):
         weight = math.exp(log_weights[which, i] - top)
         sign = np.float64(signs[i])
+        rim = np.float64(edge[i])
         terms = tuple(
             weight
-            * _distance(rows[first + k], weight, which, i, shifts, points)
-            * _distance(columns[first + k], weight, which, i, shifts, points)
+            * _distance(rows[first + k], weight, rim, which, i, summits, points)
+            * _distance(columns[first + k], weight, rim, which, i, summits, points)
             for k in range(TOGETHER)
         )
         if WIDE:
