@@ -192,7 +192,7 @@ def test_its_cuda_kernels_compile(precision):
     from ergode.core import cuda
 
     size, count, groups = 2, 8, 1
-    kernel = carrier.kernel_of(LINEAR, precision)
+    kernel = carrier.kernel_of(LINEAR, precision, "cuda")
     one, log = np.zeros((1, size)), np.zeros((1, count))
     points = np.zeros((size, 1, count), precision)
     row = one.astype(precision)
@@ -203,7 +203,7 @@ def test_its_cuda_kernels_compile(precision):
     logs = (log,) * 4
     follow = (0, count, count, 0.0, 1.0, np.zeros(1), one, *still, frame, points, *logs)
     assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
-    kills = carrier.kernel_of(LINEAR, precision, killing=lambda y, t, p: (y[0] * y[0],))
+    kills = carrier.kernel_of(LINEAR, precision, "cuda", killing=lambda y, t, p: (y[0] * y[0],))
     assert "__local_depot" not in cuda.ptx(kills.compiled("cuda"), follow)
     summit = np.zeros((1, 1 + size))
     turning = {lattice.DIMENSION: size, sums.PERIODS: (0.0, 6.0)}

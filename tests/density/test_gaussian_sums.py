@@ -203,7 +203,7 @@ def test_its_cuda_kernels_compile():
     from ergode.core import cuda
 
     size, count = 2, 8
-    kernel = carrier.kernel_of(LINEAR, "float64", True)
+    kernel = carrier.kernel_of(LINEAR, "float64", "cuda", True)
     one, log, square = np.zeros((1, size)), np.zeros((1, count)), np.zeros((size, size))
     states = np.zeros((size * (1 + size), 1, count))
     frame = Frame(one, one, np.eye(size)[None], np.zeros((1, 6)), one, one)

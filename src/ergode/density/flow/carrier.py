@@ -12,7 +12,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
-from ergode.core.compiler.source import Precision
+from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.density.flow import gaussians, nearest, stepper, sums
 from ergode.density.flow.folds import bends_of, uneven
@@ -50,7 +50,7 @@ class Carrier(Weighted):
         precision: Precision,
         noise: np.ndarray | None = None,  # [variable, variable], of cells that are Gaussians
         is_linear: bool = False,  # whether such cells feel the slope at their centre alone
-        fine: float = 1e-5,  # error of a step, in deviations of the prior
+        fine: float = 1e-4,  # error of a step, in deviations of the prior
         killing: Callable[..., tuple[Any, ...]] | None = None,
         periods: np.ndarray | None = None,  # [variable], infinite if it has none
     ) -> None:
@@ -84,7 +84,10 @@ class Carrier(Weighted):
         self.start = starts[0]
         self._smeared: Smeared | None = None
         self._beside: Any = None
-        self._field, self._kernel = field, kernel_of(field, precision, self._is_wide, killing)
+        self._field, self._kernel = (
+            field,
+            kernel_of(field, precision, device.target, self._is_wide, killing),
+        )
         self._nearest: Any = None  # [2 + 2 components, density, point], where paths are watched
         self._periods = periods
         # [density, point]: what a killing rate has added to log-weights since a measurement
@@ -110,6 +113,11 @@ class Carrier(Weighted):
         kernel = kernels.for_each(stepper.lay, bindings={lattice.DIMENSION: self.size})
         total = self.count * self.point_count
         device.run(kernel, total, self.point_count, *there, self.points, self.log_weights)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the field does not depend on time: then stops on the way are of no use."""
+        return bool(self._kernel.bindings[stepper.PARTS] == 1)
 
     def follow(self, begin: float, end: float, *, is_brief: bool = False) -> None:
         """Carry all points from a time to another; over a short one, it `is_brief`."""
@@ -139,7 +147,7 @@ class Carrier(Weighted):
             copy = self.device.empty(kept[name].shape, kept[name].dtype)
             self.device.copy(kept[name], copy)
             setattr(self, name, copy)
-        self._kernel = kernel_of(self._field, self.precision, distance=distance)
+        self._kernel = kernel_of(self._field, self.precision, self.device.target, distance=distance)
         assert distance.shape is not None
         rows = 2 + 2 * distance.shape[0]
         there = self.device.empty((rows, self.count, self.point_count), np.float64)
@@ -372,6 +380,7 @@ def _states(start: Start) -> np.ndarray:
 def kernel_of(
     field: VectorField,
     precision: Precision,
+    target: Target,
     is_wide: bool = False,
     killing: Callable[..., tuple[Any, ...]] | None = None,
     distance: UserFunction | None = None,
@@ -390,11 +399,11 @@ def kernel_of(
     kills = {} if killing is None else {
         lattice.KILLED: True, lattice.killing: UserFunction(killing, (1,)),
     }  # fmt: skip
-    return kernels.for_each(
-        stepper.follow, precision=precision,
-        bindings={
-            lattice.rhs: UserFunction(field.function, (size,)), lattice.DIMENSION: size,
-            lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
-            gaussians.STATE: state + len(kills) // 2, gaussians.WIDE: is_wide,
-        } | kills | watches,
-    )  # fmt: skip
+    bindings = {
+        lattice.rhs: UserFunction(field.function, (size,)), lattice.DIMENSION: size,
+        lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
+        gaussians.STATE: state + len(kills) // 2, gaussians.WIDE: is_wide,
+    } | kills | watches  # fmt: skip
+    if target == "cpu" and not is_wide and not watches:
+        return kernels.cpu_kernel(stepper.follow_lanes, precision=precision, bindings=bindings)
+    return kernels.for_each(stepper.follow, precision=precision, bindings=bindings)

@@ -192,12 +192,16 @@ class FlowSolver:
 
     def _replayed(self, which: np.ndarray, starts: list[Start], until: int) -> Group:
         """A group of new points, taken through all actions before `until`, and nothing recorded."""
-        group = self._group(which, starts)
-        for number, (_, action) in enumerate(self._actions[:until]):
+        group, begin = self._group(which, starts), self._actions[0][0]
+        for number, (time, action) in enumerate(self._actions[:until]):
+            if group.carrier.is_steady and not isinstance(action, Measurement | Maneuver):
+                continue
+            group.carrier.follow(begin, time)
+            begin = time
             if isinstance(action, Measurement):
                 self._weigh(group, action, self._index_of(number))
-            elif not isinstance(action, Row | ClosestApproach):
-                self._move(group, number)
+            elif isinstance(action, Maneuver):
+                group.carrier.jump(action, self._places(group))
         return group
 
     def _weigh(self, group: Group, measurement: Measurement, index: int) -> np.ndarray:
@@ -393,7 +397,7 @@ _IMPOSSIBLE = (
 )
 _TURNED_MOST = 0.4  # of a period between neighbours: they have no common direction
 _POINTS_AT_ONCE = 1 << 24
-_NARROW = 100.0  # times narrower points than the prior's have errors relative to their width
+_NARROW = 10.0  # times narrower points than the prior's have errors relative to their width
 _TIMES_AT_EDGE = 6
 POINTS_OF_REFINED = 300_000
 _FAINT = 1e-6  # points with at most this share of the weight are left out after a measurement
