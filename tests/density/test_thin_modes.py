@@ -127,6 +127,9 @@ def test_its_cuda_kernels_compile():
                 np.zeros((1, 3, groups)),
             ),
         ),
+        (sums.part, {}, (0, count, count, summit, summit, log, log, log, log, log)),
+        (sums.around, {}, (0, count, count, 0, beside, log, log, log, log)),
+        (sums.mend, {}, (0, count, count, log, log, log, log, log, log)),
         (sums.thin, {}, (0, 1, count, groups, summit, log, log, np.zeros((1, 2, groups)))),
     ):
         found = kernels.for_each(kernel, bindings=bindings)

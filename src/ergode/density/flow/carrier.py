@@ -50,7 +50,7 @@ class Carrier(Weighted):
         precision: Precision,
         noise: np.ndarray | None = None,  # [variable, variable], of cells that are Gaussians
         is_linear: bool = False,  # whether such cells feel the slope at their centre alone
-        fine: float = 1e-4,  # error of a step, in deviations of the prior
+        fine: float = 5e-5,  # error of a step, in deviations of the prior
         killing: Callable[..., tuple[Any, ...]] | None = None,
         periods: np.ndarray | None = None,  # [variable], infinite if it has none
     ) -> None:
@@ -183,10 +183,7 @@ class Carrier(Weighted):
             kernels.for_each(sums.gained), total, self.point_count, self._killed, self.log_weights,
             whole, **brief(total),
         )  # fmt: skip
-        own, self.log_weights = self.log_weights, whole
-        found = self.moments()
-        self.log_weights = own
-        return found.log_mass
+        return self.moments_by(whole).log_mass
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
@@ -210,8 +207,8 @@ class Carrier(Weighted):
         if self._smeared is None:
             return self.read(summits, added)
         bends = bends_of(self, summits)
-        hidden = self._smeared.hidden()
         found = self.read(summits, added)
+        hidden = self._smeared.hidden(found)
         return replace(found, hidden=hidden, uneven=uneven(self, found, summits, bends))
 
     def turned(self, which: int) -> float:

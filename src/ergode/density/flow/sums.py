@@ -150,6 +150,57 @@ THINNEST = np.float64(2.25)
 """Largest squared spread of a distance over half a cell, in deviations of what was measured."""
 
 
+def part(index, count, summits, others, log_weights, smeared, widest, near, seen):
+    """Smeared weight of a cell with a thin likelihood, and weight of its point: a kernel body.
+
+    `summits` and `others` have the largest of both. Out: `near` and `seen` [density, count].
+    """
+    which = index // count
+    place = index - which * count
+    near[which, place] = 0.0
+    seen[which, place] = 0.0
+    if widest[which, place] > THINNEST:
+        top = max(summits[which, 0], others[which, 0])
+        near[which, place] = math.exp(smeared[which, place] - top)
+        seen[which, place] = math.exp(log_weights[which, place] - top)
+
+
+def around(index, count, d, beside, near, seen, all_near, all_seen):
+    """Add the points beside a point along an axis `d` to it, of both arrays: a kernel body."""
+    which = index // count
+    place = index - which * count
+    one = near[which, place]
+    other = seen[which, place]
+    for side in range(2):
+        there = beside[d, side, place]
+        if there >= 0:
+            one += near[which, there]
+            other += seen[which, there]
+    all_near[which, place] = one
+    all_seen[which, place] = other
+
+
+def mend(index, count, log_weights, smeared, widest, near, seen, out):
+    """Log-weight of a point, or of its cell if its likelihood is thin: a kernel body.
+
+    Model: `near` and `seen` [density, count], smeared weights of cells around it, and weights of
+    their points. Out: `out` [density, count].
+    """
+    which = index // count
+    place = index - which * count
+    found = log_weights[which, place]
+    if widest[which, place] > THINNEST:
+        if seen[which, place] * _MET > near[which, place]:
+            ratio = near[which, place] / seen[which, place]
+            found = found + math.log(ratio) if ratio > 0.0 else np.float64(-math.inf)
+        else:
+            found = smeared[which, place]
+    out[which, place] = found
+
+
+_MET = np.float64(10.0)  # smeared weight of a few cells, relative to that of their points
+
+
 def turn(index, count, groups, summits, points, log_weights, out):
     """Sums of sines and cosines over one group of points of one density: a kernel body.
 

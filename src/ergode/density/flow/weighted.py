@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,12 @@ def brief(count: int, terms: int | None = None) -> dict[str, Any]:
     """
     few = (count if terms is None else terms) <= _FEW_TERMS
     return {"grain": max(count, 1), "is_brief": True} if few else {}
+
+
+@lru_cache
+def _pairs(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of what is computed of a covariance."""
+    return np.tril_indices(size)
 
 
 class Weighted:
@@ -98,6 +105,13 @@ class Weighted:
         """Moments of all densities; NaN where no weight is left."""
         return self.read(*self.begin())
 
+    def moments_by(self, log_weights: Any) -> Moments:
+        """Moments by other logarithms of weights [density, point]."""
+        own, self.log_weights = self.log_weights, log_weights
+        found = self.moments()
+        self.log_weights = own
+        return found
+
     def begin(self) -> tuple[Any, Any]:
         """Start what `moments` reads: the summits on the device, and sums."""
         summits = self.summits(self.log_weights)
@@ -126,22 +140,19 @@ class Weighted:
         self, whole: np.ndarray, with_signs: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Errors of mean, deviation and logarithm of the mass by halves: see `Moments`."""
-        n = self.size
+        n, (rows, columns) = self.size, _pairs(self.size)
+        # All points, and each half of them.
+        found = np.stack([whole, whole - with_signs, whole + with_signs])
         with np.errstate(invalid="ignore", divide="ignore"):
-            deviation = np.sqrt(np.diagonal(self._covariance(whole), axis1=1, axis2=2))
-            middle = whole[:, 1 : 1 + n] / whole[:, :1]
-            off, wide, masses = [], [], []
-            for half in (whole - with_signs, whole + with_signs):
-                away = half[:, 1 : 1 + n] / half[:, :1] - middle
-                off.append(np.abs(away / deviation).max(axis=1))
-                own = np.diagonal(self._covariance(half), axis1=1, axis2=2)
-                wide.append(np.abs(np.sqrt(own) / deviation - 1.0).max(axis=1))
-                masses.append(np.abs(np.log(half[:, 0] / whole[:, 0])))
-            return np.max(off, axis=0), np.max(wide, axis=0), np.max(masses, axis=0)
+            found[..., 1:] /= (mass := found[..., :1])
+            mean = found[..., 1 : 1 + n]
+            own = np.sqrt(found[..., 1 + n + np.flatnonzero(rows == columns)] - mean**2)
+            off = np.abs((mean[1:] - mean[0]) / own[0]).max(axis=(0, 2))
+            wide = np.abs(own[1:] / own[0] - 1.0).max(axis=(0, 2))
+            return off, wide, np.abs(np.log(mass[1:, :, 0] / mass[0, :, 0])).max(axis=0)
 
     def _covariance(self, found: np.ndarray) -> np.ndarray:
-        n = self.size
-        rows, columns = np.tril_indices(n)
+        n, (rows, columns) = self.size, _pairs(self.size)
         covariance = np.empty((self.count, n, n))
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = found[:, 1 : 1 + n] / found[:, :1]
@@ -207,8 +218,9 @@ class Weighted:
         """
         if self._asked is None:
             n, one = self.size, sums.NONE
-            wanted = [(one, one)] + [(d, one) for d in range(n)]
-            wanted += [*zip(*np.tril_indices(n), strict=True), (sums.WEIGHT, one), (sums.EDGE, one)]
+            wanted = [(one, one), *((d, one) for d in range(n))]
+            wanted += zip(*_pairs(n), strict=True)
+            wanted += [(sums.WEIGHT, one), (sums.EDGE, one)]
             rows, columns = np.full((2, -(-len(wanted) // sums.TOGETHER) * sums.TOGETHER), one)
             rows[: len(wanted)], columns[: len(wanted)] = np.transpose(wanted)
             self._sum_count = len(wanted)
