@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ergode.core import checkpoint, resident
 from ergode.core.arguments import refuse_idle
 from ergode.core.errors import PlanError
 from ergode.density.flow.bend import BEND_MOST, bend_of
@@ -47,10 +46,6 @@ def choose(
         return "split", f"a fixed grid: {also}"
     if wanted:
         return "split", f"a fixed grid: {', '.join(wanted)} given"
-    if checkpoint.is_asked():
-        return "split", "a fixed grid: checkpoints are asked for"
-    if resident.device() is not None:
-        return "split", "a fixed grid: keep_on_device is asked for"
     size, count = len(asked.field.variables), asked.layout.count
     if size <= DIMENSIONS_OF_LATTICE and not all(
         isinstance(one, Gaussian | Mixture) for one in asked.priors
@@ -115,9 +110,6 @@ def check_flow(
         raise PlanError(f"closest_approach is for densities without {what}: {WALLS}")
     if why := why_not_flow(asked, noise, limits, also):
         raise PlanError(f"scheme 'flow' is for densities without {why}; use scheme='split'")
-    checkpoint.refuse_checkpoints("scheme 'flow' runs in one piece; use scheme='split'")
-    if resident.device() is not None:
-        raise PlanError("scheme 'flow' has no keep_on_device; use scheme='split', or leave it out")
     why = "scheme is 'flow', which drops no cells; use retained"
     refuse_idle(
         threshold=(given["threshold"], why), lower_threshold=(given["lower_threshold"], why),

@@ -21,7 +21,8 @@ from ergode.density.edges import closed, killing_of, limits_of, periods_of
 from ergode.density.flow.bend import bend_of
 from ergode.density.flow.check import check, smearing_warning
 from ergode.density.flow.points import CUT
-from ergode.density.flow.solve import FlowSolver, flow_warning
+from ergode.density.flow.reliable import flow_warning
+from ergode.density.flow.solve import FlowSolver
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import TAIL, check_lattices, directions, lay_lattice
 from ergode.density.methods import GRIDS, METHODS, SchemeName

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -268,6 +268,23 @@ class Carrier(Weighted):
         if self._beside is None:
             self._beside = self.device.put(self.start.neighbours)
         return self._beside
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` takes, between two actions."""
+        return {name: self.device.get(array) for name, array in self._arrays().items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state."""
+        if "smeared" in state:
+            self._smeared = Smeared(self)
+        for name, array in self._arrays().items():
+            self.device.copy(state[name], array)
+
+    def _arrays(self) -> dict[str, Any]:
+        found = {"points": self.points, "log_weights": self.log_weights, "steps": self._steps}
+        if self._killed is not None:
+            found["killed"] = self._killed
+        return found | ({} if self._smeared is None else self._smeared.arrays)
 
     # ---- implementation
 

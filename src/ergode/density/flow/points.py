@@ -45,6 +45,7 @@ class Pattern:
     signs: np.ndarray  # [point], 1 or -1: each half of the points stands for all
     spacing: float  # of the lattice; 0 if it is none
     ideal: float  # effective number of points for the normal distribution
+    made_by: tuple[int, float, float]  # arguments of `pattern`
     scale: float = 1.0  # on the spacing
     shell: float = 0.0  # fraction of the weight of points at the edge, by a normal density
 
@@ -86,6 +87,7 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
         return Pattern(
             z, log_volume, np.full(len(z), -math.log(len(z))), np.empty((0, 1 + size), np.int32),
             np.zeros(len(z), np.int8), signs.astype(np.int8), 0.0, float(len(z)),
+            (size, spacing, cut),
         )  # fmt: skip
     reach = float(np.sqrt(chdtri(size, cut))) / spacing
     if reach < 1.0:
@@ -112,7 +114,10 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
     ideal = (4 * math.pi) ** (size / 2) / spacing**size
     shell = float(weight @ edge / weight.sum())
     index = np.concatenate([np.zeros((len(k), 1)), k], axis=1).astype(np.int32)
-    return Pattern(z, volume, log_normal, index, edge, signs, spacing, ideal, scale, shell)
+    made_by = size, spacing, cut
+    return Pattern(
+        z, volume, log_normal, index, edge, signs, spacing, ideal, made_by, scale, shell
+    )  # fmt: skip
 
 
 def spacing_of(

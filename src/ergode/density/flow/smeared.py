@@ -111,6 +111,11 @@ class Smeared:
         """Logarithms of the smeared weights of a density [point], on the host."""
         return np.array(self._carrier.device.get(self._logs)[which])
 
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """What is kept between two measurements, on the device."""
+        return {"smeared": self._logs, "widest": self._widest}
+
     def leave(self, there: Any) -> None:
         """Go on with points whose numbers are `there`, on the device."""
         for name in ("_before", "_logs", "_widest"):
