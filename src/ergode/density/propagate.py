@@ -201,8 +201,8 @@ def propagate(
         ``killing_rate(y, t, p)`` returns a tuple with one rate, not negative [1 / time]:
         probability vanishes at this rate, as by decay, capture or failure (the killing of a
         process). On a grid a step is at most half of the time 1 / rate, and there are no
-        measurements. With ``"flow"``, without noise, the rate is integrated along each path, and
-        measurements are allowed: what is measured has survived, so that survival and evidence are
+        measurements. With ``"flow"`` the rate is integrated along each path, and measurements are
+        allowed: what is measured has survived, so that survival and evidence are
         those given survival up to the latest measurement.
     periodic : mapping of str to float, optional
         Period of each variable that is an angle, such as ``{"theta": 2 * math.pi}``. Its cells
@@ -348,6 +348,7 @@ def propagate(
     of_carrier: dict[str, Any] = {"device": device, "precision": precision}
     if is_wide(asked, noise):
         of_carrier |= {"precision": "float64", "noise": None if noise is None else noise.matrix}
+    of_carrier |= {"killing": killing, "periods": periods}
     reason = "asked for"
     approach = None
     if closest_approach is not None:
@@ -366,9 +367,7 @@ def propagate(
         )  # fmt: skip
     on_grid = GRIDS.get(scheme)
     if killing is not None and asked.measurements and on_grid is not None:
-        raise PlanError(
-            _NO_SURVIVAL.format(name="killing_rate") + "; or scheme='flow' without noise"
-        )
+        raise PlanError(_NO_SURVIVAL.format(name="killing_rate") + "; or scheme='flow'")
     if smooth and on_grid is not None:
         raise PlanError(
             f"smooth=True is for scheme='flow'; '{scheme}' forgets where mass came from"
@@ -396,11 +395,10 @@ def propagate(
         solver = FlowSolver(
             asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
             keep=keep, show=progress,
-            options=of_carrier | {"killing": killing, "periods": periods},
-            is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
+            options=of_carrier, is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
         )  # fmt: skip
         door()
-        if solver.is_wide and reason == "asked for":
+        if solver.is_wide and (reason == "asked for" or killing is not None):
             solver.bend_time = bend_of(asked, of_carrier).time
         solver.solve()
         found = together(solver.records)

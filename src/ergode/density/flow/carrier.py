@@ -216,7 +216,7 @@ class Carrier(Weighted):
 
         It is the root mean square, of the lattice's axis along which it is largest.
         """
-        if self._periods is None or not self.start.spacing:
+        if self._periods is None or self._is_wide or not self.start.spacing:
             return 0.0
         points, log = self.host(which)
         weight = np.exp(log - log.max())

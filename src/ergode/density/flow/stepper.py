@@ -60,7 +60,7 @@ def _field(t, y, p, frame, noise, manner):
 def _start(points, which, place):
     """The variables of a point, before a step."""
     if KILLED:
-        return tuple(points[d, which, place] if d < DIMENSION else real(0.0) for d in range(STATE))
+        return tuple(points[d, which, place] if d < STATE - 1 else real(0.0) for d in range(STATE))
     return tuple(points[d, which, place] for d in range(STATE))
 
 
@@ -136,11 +136,11 @@ def _square(x, y, atol, rtol, fine):
         total += one * one
     if WIDE:
         wide = sizes(y)
-        for i in range(DIMENSION, STATE):
+        for i in range(DIMENSION, DIMENSION * (1 + DIMENSION)):
             one = x[i] / (fine * wide[i % DIMENSION])
             total += one * one
     if KILLED:
-        one = x[DIMENSION] / (fine * (real(1.0) + abs(y[DIMENSION])))
+        one = x[STATE - 1] / (fine * (real(1.0) + abs(y[STATE - 1])))
         total += one * one
     return total / real(STATE)
 
@@ -232,8 +232,8 @@ def _leave(which, place, failed, h, y, points, log_weights, steps, killed):
         for d in range(STATE - 1 if KILLED else STATE):
             points[d, which, place] = y[d]
         if KILLED:
-            log_weights[which, place] -= np.float64(y[DIMENSION])
-            killed[which, place] -= np.float64(y[DIMENSION])
+            log_weights[which, place] -= np.float64(y[STATE - 1])
+            killed[which, place] -= np.float64(y[STATE - 1])
 
 
 def follow_lanes(

@@ -214,6 +214,11 @@ def turn(index, count, groups, summits, points, log_weights, out):
         if PERIODS[d] > 0.0:
             for i in range(group * count // groups, (group + 1) * count // groups):
                 weight = math.exp(log_weights[which, i] - summits[which, 0])
+                if WIDE:  # a wrapped Gaussian
+                    turns = np.float64(2.0 * math.pi / PERIODS[d])
+                    weight *= math.exp(
+                        np.float64(-0.5) * turns * turns * _own(d, d, which, i, points)
+                    )
                 angle = np.float64(points[d, which, i]) * np.float64(2.0 * math.pi / PERIODS[d])
                 across += weight * math.sin(angle)
                 along += weight * math.cos(angle)
@@ -276,6 +281,74 @@ def _distance(d, weight, rim, which, i, summits, points):
     return weight if d == WEIGHT else np.float64(1.0)
 
 
+def _wrapped(d, away, square):
+    """A Gaussian distance along a periodic variable, by the short way around: three means.
+
+    Of itself, of its square, and of its derivative by the long way. `away` and `square` are mean
+    and variance of the long way; by sums over periods if it is narrow, or else by Fourier series.
+    """
+    period = np.float64(0.0)
+    for e in unroll(range(DIMENSION)):
+        if e == d:
+            period = np.float64(PERIODS[e])
+    wide = math.sqrt(square)
+    mean = away
+    second = away * away + square
+    slope = np.float64(1.0)
+    half = np.float64(0.5) * period
+    if period > 0.0 and abs(away) + np.float64(8.0) * wide > half:
+        mean = np.float64(0.0)
+        if wide < _NARROW * period:
+            second = np.float64(0.0)
+            for k in range(-3, 4):
+                middle = away - k * period
+                low = (-half - middle) / wide
+                high = (half - middle) / wide
+                share = np.float64(0.5) * (math.erf(high * _ROOT_HALF) - math.erf(low * _ROOT_HALF))
+                first = _PER_ROOT_TWO_PI * math.exp(np.float64(-0.5) * low * low)
+                last = _PER_ROOT_TWO_PI * math.exp(np.float64(-0.5) * high * high)
+                mean += middle * share - wide * (last - first)
+                second += (middle * middle + square) * share - wide * (
+                    (middle + half) * last - (middle - half) * first
+                )
+                slope -= period / wide * last
+        else:
+            slope = np.float64(0.0)
+            second = period * period / np.float64(12.0)
+            sign = np.float64(1.0)
+            for n in range(1, 8):
+                turns = np.float64(2.0 * math.pi) * n / period
+                left = sign * math.exp(np.float64(-0.5) * turns * turns * square)
+                scale = period / (np.float64(math.pi) * n)
+                mean += left * scale * math.sin(turns * away)
+                second -= left * scale * scale * math.cos(turns * away)
+                slope += np.float64(2.0) * left * math.cos(turns * away)
+                sign = -sign
+    return mean, second, slope
+
+
+_NARROW = np.float64(0.25)  # of a period: deviation from which a Fourier series takes seven terms
+_ROOT_HALF = np.float64(math.sqrt(0.5))
+_PER_ROOT_TWO_PI = np.float64(1.0 / math.sqrt(2.0 * math.pi))
+
+
+def _product(d, e, weight, rim, which, i, summits, points):
+    """Mean of the product of two factors for a Gaussian cell, where variables are periodic."""
+    if e < 0 and d < 0:
+        return _distance(d, weight, rim, which, i, summits, points) * _distance(
+            e, weight, rim, which, i, summits, points
+        )
+    away = _distance(d, weight, rim, which, i, summits, points)
+    one, square, slope = _wrapped(d, away, _own(d, d, which, i, points))
+    if e == d:
+        return square
+    if e < 0:
+        return one * _distance(e, weight, rim, which, i, summits, points)
+    away = _distance(e, weight, rim, which, i, summits, points)
+    other, square, steep = _wrapped(e, away, _own(e, e, which, i, points))
+    return one * other + slope * steep * _own(d, e, which, i, points)
+
+
 def add_up(
     index, count, groups, rows, columns, summits, signs, edge, points, log_weights, out
 ):  # fmt: skip
@@ -306,7 +379,15 @@ def add_up(
             * _distance(columns[first + k], weight, rim, which, i, summits, points)
             for k in range(TOGETHER)
         )
-        if WIDE:
+        if WIDE and len(PERIODS) > 0:
+            terms = tuple(
+                weight
+                * _product(
+                    rows[first + k], columns[first + k], weight, rim, which, i, summits, points
+                )
+                for k in range(TOGETHER)
+            )
+        elif WIDE:
             terms = tuple(
                 terms[k] + weight * _own(rows[first + k], columns[first + k], which, i, points)
                 for k in range(TOGETHER)

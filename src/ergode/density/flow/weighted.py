@@ -186,12 +186,13 @@ class Weighted:
         device.run(kernel, self.count, groups, found, self.points, out, **brief(self.count, total))
         return out
 
-    def _of_periods(self) -> dict[Any, Any]:
-        """Options of kernels that go the short ways of periodic variables."""
-        if self._periods is None:
-            return {}
-        periods = np.where(np.isfinite(self._periods), self._periods, 0.0)
-        return {sums.PERIODS: tuple(periods.tolist()), lattice.DIMENSION: self.size}
+    def _of_cells(self) -> dict[Any, Any]:
+        """Options of kernels that add up Gaussian cells, or go short ways around a period."""
+        found: dict[Any, Any] = {gaussians.WIDE: True} if self._is_wide else {}
+        if self._periods is not None:
+            periods = np.where(np.isfinite(self._periods), self._periods, 0.0)
+            found[sums.PERIODS] = tuple(periods.tolist())
+        return found | ({lattice.DIMENSION: self.size} if found else {})
 
     def _turn_to_mean(self, summits: Any) -> None:
         """Put the mean directions of periodic variables in the place of those of the summits."""
@@ -199,7 +200,7 @@ class Weighted:
         out = self.device.empty((self.count, self.size, 2, self.groups), np.float64)
         total = self.count * self.groups
         self.device.run(
-            kernels.for_each(sums.turn, bindings=self._of_periods()), total, self.point_count,
+            kernels.for_each(sums.turn, bindings=self._of_cells()), total, self.point_count,
             self.groups, summits, self.points, self.log_weights, out,
             **brief(total, self.count * self.point_count),
         )  # fmt: skip
@@ -227,8 +228,7 @@ class Weighted:
             self._asked = tuple(self.device.put_together([rows, columns]))
         count = self._asked[0].size
         out = self.device.empty((self.count, count, 2, self.groups), np.float64)
-        bindings = {gaussians.WIDE: True, lattice.DIMENSION: self.size} if self._is_wide else {}
-        kernel = kernels.for_each(sums.add_up, bindings=bindings | self._of_periods())
+        kernel = kernels.for_each(sums.add_up, bindings=self._of_cells())
         total = self.count * (count // sums.TOGETHER) * self.groups
         self.device.run(
             kernel, total, self.point_count, self.groups, *self._asked, summits, signs, self._edge,
