@@ -222,6 +222,8 @@ def test_its_cuda_kernels_compile(precision):
     cuda.ptx(largest.compiled("cuda"), (0, 1, count, groups, log, found))
     of_all = kernels.for_each(sums.summit, bindings={lattice.DIMENSION: size})
     cuda.ptx(of_all.compiled("cuda"), (0, 1, groups, found, points, summit))
+    gather = kernels.for_each(sums.gather)
+    cuda.ptx(gather.compiled("cuda"), (0, 1, 1, 1, log, log))
     choose = kernels.for_each(stepper.choose)
     numbers = np.zeros(count, np.int64)
     cuda.ptx(choose.compiled("cuda"), (0, count, count, numbers, points[:, 0], points[:, 0]))

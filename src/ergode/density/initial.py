@@ -91,7 +91,8 @@ def lay_lattice(
         )
     turned = np.eye(dimension) if axes is None else axes
     if width is None:
-        widths = 0.5 * scale * np.sqrt(np.diag(turned.T @ prior.covariance @ turned))
+        own = prior.covariance if axes is None else axes.T @ prior.covariance @ axes
+        widths = 0.5 * scale * np.sqrt(own.diagonal())
     else:
         try:
             widths = np.broadcast_to(np.asarray(width, np.float64), (dimension,)).copy()

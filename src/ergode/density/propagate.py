@@ -385,7 +385,9 @@ def propagate(
     if on_grid is not None:
         check_noise(noise, each, asked.priors, grid, values)
     log.tell_choice(scheme, reason, device.name, device.model)
-    thresholds = _thresholds(asked, each, threshold, retained, scale_threshold)
+    thresholds = _thresholds(
+        asked, each if on_grid is not None else [], threshold, retained, scale_threshold
+    )  # fmt: skip
     jumps = decided("maneuvers", noted(asked.maneuvers))
     solver: Solver | FlowSolver
     if on_grid is None:
@@ -538,7 +540,7 @@ def _thresholds(
     retained: float | None,
     scale_threshold: bool,
 ) -> dict[str, Any]:
-    """Threshold settings of `Solver`; keys are lattices by identity.
+    """Threshold settings of `Solver`; keys are lattices by identity. Points have no lattices.
 
     Raises a PlanError if a value is invalid, or both are given.
     """
@@ -547,7 +549,7 @@ def _thresholds(
     ):
         raise PlanError(f"threshold is {threshold!r}; expected a probability, 0 to below 1")
     dimension = len(asked.field.variables)
-    distinct = {id(one): (one, prior) for one, prior in zip(lattices, asked.priors, strict=True)}
+    distinct = {id(one): (one, prior) for one, prior in zip(lattices, asked.priors, strict=False)}
     scales = {
         name: scale_of(lattice, prior.covariance) if scale_threshold else 1.0
         for name, (lattice, prior) in distinct.items()

@@ -33,7 +33,7 @@ def bends_of(carrier: Carrier, summits: Any) -> Any:
         carrier.point_count, carrier.groups, carrier.beside, summits, carrier.points,
         carrier.log_weights, out, **brief(groups, carrier.count * carrier.point_count),
     )  # fmt: skip
-    return out
+    return carrier.gathered(out)
 
 
 def uneven(

@@ -40,11 +40,12 @@ def restored_start(prior: Prior, state: Mapping[str, np.ndarray]) -> Start:
         size, spacing, cut = state["shape"].tolist()
         shape = pattern(int(size), spacing, cut)
         of = {name: getattr(shape, name) for name in _OF_POINTS}
-    numbers = {name: float(state[name]) for name in _NUMBERS}
+    numbers: dict[str, Any] = {name: float(state[name]) for name in _NUMBERS}
+    numbers |= {name: of[name] for name in _OF_POINTS}
     return Start(
-        prior, **{name: of[name] for name in _OF_POINTS}, **numbers,
-        frames=tuple(zip(state["means"], state["edges"], strict=True)), roots=state.get("roots"),
-        shape=shape, laid=(state["points"], state["log_weights"]) if "points" in state else None,
+        prior, **numbers, frames=tuple(zip(state["means"], state["edges"], strict=True)),
+        roots=state.get("roots"), shape=shape,
+        laid=(state["points"], state["log_weights"]) if "points" in state else None,
     )  # fmt: skip
 
 

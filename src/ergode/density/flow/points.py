@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ergode.core.errors import PlanError
+from ergode.core.math.tall import turned
 from ergode.density.initial import ellipsoid
 from ergode.density.tail import CUT_MOST
 from ergode.models.estimation.covariances import root_of
@@ -120,6 +121,7 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
     )  # fmt: skip
 
 
+@lru_cache(maxsize=64)
 def spacing_of(
     size: int, wanted: float | None, cut: float, count: int = _POINTS_BY_DEFAULT,
     least: float = SPACING,
@@ -170,7 +172,7 @@ class Start:
             return self.laid[0]
         assert self.shape is not None
         mean, edges = self.frames[0]
-        return np.asarray(mean + (self.shape.z / self.shape.scale) @ edges.T)
+        return np.asarray(mean + turned(self.shape.z, edges.T / self.shape.scale))
 
     @property
     def log_weights(self) -> np.ndarray:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ergode.core.math.tall import quadratic, spread, squares, turned
 from ergode.density.flow.points import Start, count_of, in_frame, least_of, neighbours_of
 from ergode.models.estimation.covariances import root_of
 
@@ -71,9 +72,8 @@ def next_start(
     power = _power(base, gain, wanted)
     weight = np.exp(base + power * gain - (base + power * gain).max())
     weight /= weight.sum()
-    mean = weight @ points
-    away = points - mean
-    root = root_of((away * weight[:, None]).T @ away)
+    mean, away, covariance = spread(weight, points)
+    root = root_of(covariance)
     is_beyond = edge > _BEYOND and len(start.frames) == 1
     if is_beyond:
         mean, root = _beyond(start, points, base + gain) or (mean, root)
@@ -113,9 +113,8 @@ def _laid_again(
     some = slice(None, None, max(1, len(points) // _SEEN))
     power = _farthest(base[some], gain[some])
     weight = _normal(base + power * gain)
-    mean = weight @ points
-    away = points - mean
-    root = root_of((away * weight[:, None]).T @ away)
+    mean, away, covariance = spread(weight, points)
+    root = root_of(covariance)
     if start.shape is not None:
         before, by = start.frames[0]
         log_density = base + gain - start.shape.log_volume[known]
@@ -137,7 +136,7 @@ def _farthest(base: np.ndarray, gain: np.ndarray) -> float:
     best, most = 0.0, 0.0
     for power in 1.5 ** -np.arange(100.0):
         weight = _normal(base + power * gain)
-        effective = 1.0 / float(weight @ weight)
+        effective = 1.0 / squares(weight)
         if effective >= _ENOUGH * len(base):
             return float(power)
         if effective > most:
@@ -165,7 +164,8 @@ def _cut(root: np.ndarray, away: np.ndarray, weight: np.ndarray, cut: float, mor
     """
     from scipy.special import chdtrc, chdtri
 
-    square = (np.linalg.solve(root, away.T) ** 2).sum(axis=0)
+    inverse = np.linalg.inv(root)
+    square = quadratic(away, inverse.T @ inverse)
     if not more and float(weight[square > chdtri(len(root), cut)].sum()) <= _OUTSIDE:
         return cut
     order = np.argsort(square)
@@ -208,7 +208,7 @@ def divided(
         edges = edges * (finer / along)
         first = origin - 0.5 * spacing * edges @ (along - 1.0)
         own = cells[:, 0] == component if len(start.frames) > 1 else slice(None)
-        parents = first + (cells[own, 1:] * along) @ (spacing * edges.T)
+        parents = first + turned(cells[own, 1:] * along, spacing * edges.T)
         there = parents[:, None] + corners @ (spacing * edges.T)
         volume = float(np.linalg.slogdet(edges)[1]) + size * np.log(spacing)
         density = start.log_density(component, there.reshape(-1, size)) + volume
@@ -294,7 +294,7 @@ def _beyond(
     None if the parabola has no maximum. For linear systems it is exact.
     """
     centre, edges = start.frames[0]
-    z = np.linalg.solve(edges, (points - centre).T).T
+    z = turned(points - centre, np.linalg.inv(edges).T)
     size = z.shape[1]
     rows, columns = np.triu_indices(size)
     terms = np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
@@ -328,7 +328,7 @@ def _power(base: np.ndarray, gain: np.ndarray, wanted: float) -> float:
         np.add(weight, base, out=weight)
         np.subtract(weight, weight.max(), out=weight)
         np.exp(weight, out=weight)
-        return float(weight.sum() ** 2 / (weight @ weight))
+        return float(weight.sum() ** 2 / squares(weight))
 
     if effective(1.0) >= wanted:
         return 1.0

@@ -68,7 +68,8 @@ class Smeared:
             kernels.for_each(sums.thin), groups, carrier.point_count, carrier.groups,
             summits, self._logs, self._widest, out, **brief(groups, total),
         )  # fmt: skip
-        whole, thin = np.moveaxis(np.asarray(carrier.device.get(out)).sum(axis=-1), 1, 0)
+        added = np.asarray(carrier.device.get(carrier.gathered(out))).sum(axis=-1)
+        whole, thin = added.T
         is_thin = thin > _THIN_MOST * whole
         if not is_thin.any():
             return np.zeros(carrier.count)

@@ -517,7 +517,7 @@ def scales_of(priors: list[Prior]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of each prior [density, variable]."""
     return (
         np.stack([np.asarray(one.mean, np.float64) for one in priors]),
-        np.stack([np.sqrt(np.diag(one.covariance)) for one in priors]),
+        np.sqrt(np.stack([one.covariance for one in priors]).diagonal(axis1=1, axis2=2)),
     )
 
 

@@ -27,8 +27,8 @@ NONE, WEIGHT, EDGE = -1, -2, -3
 
 
 def groups_of(count: int) -> int:
-    """Number of groups of `count` points: a power of two, up to 1024."""
-    return int(min(1024, 1 << max(0, int(count // 16).bit_length() - 1)))
+    """Number of groups of `count` points: a power of two, up to 8192."""
+    return int(min(8192, 1 << max(0, int(count // 16).bit_length() - 1)))
 
 
 def weigh(index, count, t, parameters, values, precisions, points, log_weights):
@@ -73,15 +73,37 @@ def summit(which, groups, found, points, out):
     finite, so that others can be relative to it. The distance of the point from the mean is at most
     the square root of the number of points, in deviations: sums relative to it lose few digits.
     """
-    best = found[which, 0, 0]
+    best = np.float64(-math.inf)
     group = 0
-    for k in range(1, groups):
-        if found[which, 0, k] > best:
-            best = found[which, 0, k]
-            group = k
+    for first in range(0, groups, _AT_ONCE):
+        some = tuple(found[which, 0, min(first + k, groups - 1)] for k in range(_AT_ONCE))
+        for k in unroll(range(_AT_ONCE)):
+            if some[k] > best:
+                best = some[k]
+                group = min(first + k, groups - 1)
     out[which, 0] = best if math.isfinite(best) else np.float64(0.0)
     for d in unroll(range(DIMENSION)):
         out[which, 1 + d] = points[d, which, np.int64(found[which, 1, group])]
+
+
+_AT_ONCE = 16  # groups whose numbers a thread asks for before it uses the first
+
+
+def gather(index, groups, fewer, found, out):
+    """Add up neighbouring groups of one sum of one density: a kernel body.
+
+    Model: `found` [sum, groups]. Out: `out` [sum, fewer].
+    """
+    row = index // fewer
+    part = index - row * fewer
+    each = groups // fewer
+    total = np.float64(0.0)
+    for first in range(part * each, (part + 1) * each, _AT_ONCE):
+        some = tuple(found[row, min(first + k, groups - 1)] for k in range(_AT_ONCE))
+        for k in unroll(range(_AT_ONCE)):
+            if first + k < (part + 1) * each:
+                total += some[k]
+    out[row, part] = total
 
 
 def gained(index, count, before, log_weights, out):

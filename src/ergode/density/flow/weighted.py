@@ -16,6 +16,7 @@ from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
 from ergode.models.estimation.measurement import Measurement
 
+_GROUPS = 64  # that the host adds up
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
 
 
@@ -204,7 +205,9 @@ class Weighted:
             self.groups, summits, self.points, self.log_weights, out,
             **brief(total, self.count * self.point_count),
         )  # fmt: skip
-        across, along = np.moveaxis(np.asarray(self.device.get(out)).sum(axis=-1), 2, 0)
+        across, along = np.moveaxis(
+            np.asarray(self.device.get(self.gathered(out))).sum(axis=-1), 2, 0
+        )
         own = np.array(self.device.get(summits))
         turns = np.isfinite(self._periods)
         with np.errstate(invalid="ignore"):
@@ -234,6 +237,20 @@ class Weighted:
             kernel, total, self.point_count, self.groups, *self._asked, summits, signs, self._edge,
             self.points, self.log_weights, out,
             **brief(total, total // self.groups * self.point_count),
+        )  # fmt: skip
+        return self.gathered(out)
+
+    def gathered(self, found: Any) -> Any:
+        """Sums [..., group] of fewer groups, on the device."""
+        fewer = min(self.groups, _GROUPS)
+        if fewer == self.groups:
+            return found
+        rows = found.size // self.groups
+        out = self.device.empty((*found.shape[:-1], fewer), np.float64)
+        self.device.run(
+            kernels.for_each(sums.gather), rows * fewer, self.groups, fewer,
+            found.reshape((rows, self.groups)), out.reshape((rows, fewer)),
+            **brief(rows * fewer, found.size),
         )  # fmt: skip
         return out
 
