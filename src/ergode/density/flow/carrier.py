@@ -208,7 +208,7 @@ class Carrier(Weighted):
             return self.read(summits, added)
         bends = bends_of(self, summits)
         found = self.read(summits, added)
-        hidden = self._smeared.hidden(found)
+        hidden = self._smeared.hidden(found, summits)
         return replace(found, hidden=hidden, uneven=uneven(self, found, summits, bends))
 
     def turned(self, which: int) -> float:

@@ -57,8 +57,11 @@ class Smeared:
             carrier.log_weights, self._logs, self._widest, **brief(total),
         )  # fmt: skip
 
-    def hidden(self, found: Moments) -> np.ndarray:
-        """How far moments may be off because likelihoods are thin [density], in deviations."""
+    def hidden(self, found: Moments, others: Any) -> np.ndarray:
+        """How far moments may be off because likelihoods are thin [density], in deviations.
+
+        `found` are the moments, and `others` the summits of the log-weights.
+        """
         carrier = self._carrier
         out = carrier.device.empty((carrier.count, 2, carrier.groups), np.float64)
         summits = carrier.summits(self._logs)
@@ -73,7 +76,7 @@ class Smeared:
         is_thin = thin > _THIN_MOST * whole
         if not is_thin.any():
             return np.zeros(carrier.count)
-        mended = carrier.moments_by(self._mended(summits))
+        mended = carrier.moments_by(self._mended(summits, others))
         deviation, wide = (
             np.sqrt(np.diagonal(one.covariance, axis1=1, axis2=2)) for one in (found, mended)
         )
@@ -81,7 +84,7 @@ class Smeared:
             off = np.maximum(np.abs(mended.mean - found.mean), np.abs(wide - deviation))
             return np.where(is_thin, (off / deviation).max(axis=1), 0.0)
 
-    def _mended(self, summits: Any) -> Any:
+    def _mended(self, *summits: Any) -> Any:
         """Log-weights where thin likelihoods count in cells, not at points, on the device.
 
         Where they meet the points of a few cells, these have the smeared weight together. Where
@@ -89,13 +92,12 @@ class Smeared:
         """
         carrier, device = self._carrier, self._carrier.device
         total = carrier.count * carrier.point_count
-        tops = summits, carrier.summits(carrier.log_weights)
         out, *pairs = (device.empty(self._logs.shape, np.float64) for _ in range(5))
         near, other = pairs[:2], pairs[2:]
         arrays = carrier.log_weights, self._logs, self._widest
         few = brief(total)
         device.run(
-            kernels.for_each(sums.part), total, carrier.point_count, *tops, *arrays, *near, **few
+            kernels.for_each(sums.part), total, carrier.point_count, *summits, *arrays, *near, **few
         )  # fmt: skip
         for d in range(carrier.size):
             device.run(

@@ -98,11 +98,11 @@ def gather(index, groups, fewer, found, out):
     part = index - row * fewer
     each = groups // fewer
     total = np.float64(0.0)
-    for first in range(part * each, (part + 1) * each, _AT_ONCE):
-        some = tuple(found[row, min(first + k, groups - 1)] for k in range(_AT_ONCE))
+    last = (part + 1) * each
+    for first in range(part * each, last, _AT_ONCE):
+        some = tuple(found[row, min(first + k, last - 1)] for k in range(_AT_ONCE))
         for k in unroll(range(_AT_ONCE)):
-            if first + k < (part + 1) * each:
-                total += some[k]
+            total += some[k] if first + k < last else np.float64(0.0)
     out[row, part] = total
 
 

@@ -16,7 +16,7 @@ from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
 from ergode.models.estimation.measurement import Measurement
 
-_GROUPS = 64  # that the host adds up
+_GROUPS = 128  # that the device adds up to one
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
 
 
@@ -242,9 +242,7 @@ class Weighted:
 
     def gathered(self, found: Any) -> Any:
         """Sums [..., group] of fewer groups, on the device."""
-        fewer = min(self.groups, _GROUPS)
-        if fewer == self.groups:
-            return found
+        fewer = max(1, self.groups // _GROUPS)
         rows = found.size // self.groups
         out = self.device.empty((*found.shape[:-1], fewer), np.float64)
         self.device.run(
