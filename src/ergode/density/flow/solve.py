@@ -250,10 +250,8 @@ class FlowSolver:
     def _replayed(self, which: np.ndarray, starts: list[Start], until: int) -> Group:
         """A group of new points, taken through all actions before `until`, and nothing recorded."""
         group, begin = self._group(which, starts), self._actions[0][0]
-        # A smoother comes again and stops at all times: its paths have to be the same.
-        is_straight = group.carrier.is_steady and not self.smooth
         for number, (time, action) in enumerate(self._actions[:until]):
-            if is_straight and not isinstance(action, Measurement | Maneuver):
+            if group.carrier.is_steady and not isinstance(action, Measurement | Maneuver):
                 continue
             group.carrier.follow(begin, time)
             begin = time
