@@ -31,6 +31,7 @@ from ergode.models.fields.vector_field import VectorField
 
 _PARTS_OF_VARYING = 64  # least steps between two times, for a field that depends on time
 _BRIEF = 1024  # points whose short way is no work for two threads
+_FINE = {False: 5e-5, True: 1e-5}  # of points and of Gaussian cells, which a measurement may shrink
 _RTOL = {"float32": 1e-6, "float64": 1e-13}  # the least relative tolerances
 
 
@@ -50,7 +51,7 @@ class Carrier(Weighted):
         precision: Precision,
         noise: np.ndarray | None = None,  # [variable, variable], of cells that are Gaussians
         is_linear: bool = False,  # whether such cells feel the slope at their centre alone
-        fine: float = 5e-5,  # error of a step, in deviations of the prior
+        fine: float | None = None,  # error of a step, in deviations of the prior
         killing: Callable[..., tuple[Any, ...]] | None = None,
         periods: np.ndarray | None = None,  # [variable], infinite if it has none
     ) -> None:
@@ -59,6 +60,7 @@ class Carrier(Weighted):
         self.point_count = len(starts[0])
         self._parameters = parameters
         self._is_wide = starts[0].roots is not None
+        fine = fine or _FINE[self._is_wide]
         self._manner = _MANNERS["linear" if is_linear else "curved"]
         self._lay(starts)
         self._steps = device.zeros((self.count, self.point_count), np.float64)
