@@ -203,13 +203,16 @@ class Carrier(Weighted):
         self._smeared.after(measurement.likelihood is None)
         return constants
 
-    def judged(self) -> Moments:
-        """Moments of all densities, and what likelihoods that are thinner than cells may hide."""
+    def judged(self, matters: Callable[[Moments], np.ndarray]) -> Moments:
+        """Moments of all densities, and what likelihoods that are thinner than cells may hide.
+
+        Nothing is looked for unless it `matters` for a density, by its moments.
+        """
         summits, added = self.begin()
-        if self._smeared is None:
-            return self.read(summits, added)
-        bends = bends_of(self, summits)
         found = self.read(summits, added)
+        if self._smeared is None or not matters(found).any():
+            return found
+        bends = bends_of(self, summits)
         hidden = self._smeared.hidden(found, summits)
         return replace(found, hidden=hidden, uneven=uneven(self, found, summits, bends))
 

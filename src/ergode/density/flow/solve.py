@@ -274,7 +274,7 @@ class FlowSolver:
         distance, left_out = gated(group.carrier, measurement, self._places(group))
         self._left_out[group.which[group.active], index] = left_out[group.active]
         constants = self._weigh(group, measurement, index)
-        after = group.carrier.judged()
+        after = _judged(group)
         for place in np.flatnonzero(group.active).tolist():
             summary = _summary(before, group, place)
             record = self.records[group.which[place]]
@@ -313,7 +313,7 @@ class FlowSolver:
             if len(following) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
             fresh = self._replayed(which, [following], number + 1)
-            moments = fresh.carrier.judged()
+            moments = _judged(fresh)
             if following is start or not _which_need([following], moments).any():
                 break
             start = following
@@ -486,6 +486,14 @@ def _weights(
         away = group.carrier.short_way(points[:, :size] - moments.mean[place]) ** 2
         far = (away / np.diagonal(moments.covariance[place])).max(axis=1)
     return log, group.carrier.smeared(place), np.where(np.isfinite(far), far, 0.0)
+
+
+def _judged(group: Group) -> Moments:
+    """Moments of a group after a measurement.
+
+    Where halves of the points disagree, the points are laid again, whatever hides between them.
+    """
+    return group.carrier.judged(partial(_agree, group.starts))
 
 
 def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
