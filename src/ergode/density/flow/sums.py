@@ -66,6 +66,23 @@ def largest(index, count, groups, log_weights, out):
     out[which, 1, group] = place
 
 
+def highest(index, groups, fewer, found, out):
+    """Merge neighbouring groups of one density: a kernel body.
+
+    Model: `found` [density, 2, groups] by `largest`. Out: `out` [density, 2, fewer].
+    """
+    which = index // fewer
+    part = index - which * fewer
+    best = found[which, 0, part * groups // fewer]
+    place = found[which, 1, part * groups // fewer]
+    for k in range(part * groups // fewer, (part + 1) * groups // fewer):
+        if found[which, 0, k] > best:
+            best = found[which, 0, k]
+            place = found[which, 1, k]
+    out[which, 0, part] = best
+    out[which, 1, part] = place
+
+
 def summit(which, groups, found, points, out):
     """The largest log-weight of one density, and its point: a kernel body.
 
@@ -73,14 +90,12 @@ def summit(which, groups, found, points, out):
     finite, so that others can be relative to it. The distance of the point from the mean is at most
     the square root of the number of points, in deviations: sums relative to it lose few digits.
     """
-    best = np.float64(-math.inf)
+    best = found[which, 0, 0]
     group = 0
-    for first in range(0, groups, _AT_ONCE):
-        some = tuple(found[which, 0, min(first + k, groups - 1)] for k in range(_AT_ONCE))
-        for k in unroll(range(_AT_ONCE)):
-            if some[k] > best:
-                best = some[k]
-                group = min(first + k, groups - 1)
+    for k in range(1, groups):
+        if found[which, 0, k] > best:
+            best = found[which, 0, k]
+            group = k
     out[which, 0] = best if math.isfinite(best) else np.float64(0.0)
     for d in unroll(range(DIMENSION)):
         out[which, 1 + d] = points[d, which, np.int64(found[which, 1, group])]

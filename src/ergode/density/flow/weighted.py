@@ -17,6 +17,7 @@ from ergode.models.estimation.gate import innovation_of
 from ergode.models.estimation.measurement import Measurement
 
 _GROUPS = 128  # that the device adds up to one
+_MERGED = 64  # groups of which the device finds the largest at first
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
 
 
@@ -183,6 +184,13 @@ class Weighted:
             kernels.for_each(sums.largest), total, self.point_count, groups, of, found,
             **brief(total, self.count * self.point_count),
         )  # fmt: skip
+        if groups > _GROUPS:  # one thread would look at them one after the other
+            few = device.empty((self.count, 2, fewer := groups // _MERGED), np.float64)
+            device.run(
+                kernels.for_each(sums.highest), self.count * fewer, groups, fewer, found, few,
+                **brief(total),
+            )  # fmt: skip
+            found, groups = few, fewer
         kernel = kernels.for_each(sums.summit, bindings={lattice.DIMENSION: self.size})
         device.run(kernel, self.count, groups, found, self.points, out, **brief(self.count, total))
         return out
