@@ -262,12 +262,11 @@ def noisy_density(**options):
     return density(process_noise=np.diag([0.02, 0.02]), retained=0.999, **options)
 
 
-def flowing_densities(**options):
-    """Two filters, one of which gets new points, with a killing rate."""
-    narrow = [ergode.Measurement(t, first, [[0.5], [1.2]], [[1e-4]]) for t in (0.7, 1.2)]
+def flowing_density(**options):
+    """A filter that gets new points after a measurement, with a killing rate."""
+    narrow = [ergode.Measurement(t, first, [v], [[1e-4]]) for t, v in ((0.7, 0.5), (1.2, 1.2))]
     return density(
-        priors=2, scheme="flow", width=None, keep="all", measurements=narrow,
-        maneuvers=[ergode.Maneuver(2.0, [0.1, 0.0])],
+        scheme="flow", width=None, measurements=narrow, maneuvers=[ergode.Maneuver(2.0, [0.1, 0])],
         killing_rate=lambda y, t, p: (0.1 * y[0] * y[0],), **options,
     )  # fmt: skip
 
@@ -315,7 +314,7 @@ def sampled_leap(**options):
     return leap(transition="sampled", **options)
 
 
-CHEAP = [fixed, particles, logged_stiff_arrays, passages, flowing_densities]
+CHEAP = [fixed, particles, logged_stiff_arrays, passages, flowing_density]
 DEAR = [
     fixed_delays, fixed_noise, halved, adaptive, watched, every_step, adaptive_delays,
     unlike_delays, history, kicked_delays, adaptive_noise, stiff, density, densities,

@@ -20,7 +20,7 @@ from ergode.density.flow.points import Start
 from ergode.density.flow.smeared import Smeared
 from ergode.density.flow.weighted import Moments, Weighted, brief
 from ergode.density.grid import lattice
-from ergode.density.grid.lattice import Frame, Lattice, frame_rows
+from ergode.density.grid.lattice import Frame
 from ergode.density.noise import depends_on_time
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import distance_of
@@ -76,11 +76,10 @@ class Carrier(Weighted):
                 [rtol, atol, q, np.array([*self._manner, fine]), starts[0].signs, starts[0].is_edge]
             )
         )
-        lattices = [
-            Lattice(at, one, np.eye(self.size), False)
-            for at, one in zip(away, deviation, strict=True)
-        ]
-        rows = frame_rows(lattices, parameters)
+        n = self.size
+        axes = np.broadcast_to(np.eye(n), (self.count, n, n))
+        none = np.zeros((self.count, n)), np.zeros((self.count, 2 + n))
+        rows = [away, deviation, axes, parameters, *none]
         self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
         (self._exact,) = device.put_together([parameters])
         self.start = starts[0]
