@@ -263,10 +263,11 @@ def noisy_density(**options):
 
 
 def flowing_density(**options):
-    """A filter that gets new points after a measurement, with a killing rate."""
-    narrow = [ergode.Measurement(t, first, [v], [[1e-4]]) for t, v in ((0.7, 0.5), (1.2, 1.2))]
+    """A filter that gets new points after narrow measurements, with a killing rate."""
+    each = (0.7, 0.5, 1e-4), (1.6, 0.9, 0.1), (2.5, 1.3, 1e-4)
+    seen = [ergode.Measurement(t, first, [value], [[square]]) for t, value, square in each]
     return density(
-        scheme="flow", width=None, measurements=narrow, maneuvers=[ergode.Maneuver(2.0, [0.1, 0])],
+        scheme="flow", width=None, measurements=seen, maneuvers=[ergode.Maneuver(2.0, [0.1, 0])],
         killing_rate=lambda y, t, p: (0.1 * y[0] * y[0],), **options,
     )  # fmt: skip
 
@@ -426,8 +427,12 @@ def is_noticed(call, store, plain):
     return child.exitcode != 0
 
 
+# The middles of lattices matter only where cells are divided, which `flowing_density` does not do.
+WHOLE = [one for one in [*CHEAP, *DEAR] if one is not flowing_density]
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("call", [*CHEAP, *DEAR], ids=[one.__name__ for one in [*CHEAP, *DEAR]])
+@pytest.mark.parametrize("call", WHOLE, ids=[one.__name__ for one in WHOLE])
 def test_every_array_of_a_state_matters(call, tmp_path, monkeypatch):
     """One at a time is altered, early and late in the run; those that are empty cannot be."""
     plain = call(store=tmp_path / "plain.zarr", checkpoint=1e9)
