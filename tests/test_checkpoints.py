@@ -262,6 +262,16 @@ def noisy_density(**options):
     return density(process_noise=np.diag([0.02, 0.02]), retained=0.999, **options)
 
 
+def flowing_density(**options):
+    """A filter that gets new points after narrow measurements, with a killing rate."""
+    each = (0.7, 0.5, 1e-4), (1.6, 0.9, 0.1), (2.5, 1.3, 1e-4)
+    seen = [ergode.Measurement(t, first, [value], [[square]]) for t, value, square in each]
+    return density(
+        scheme="flow", width=None, measurements=seen, maneuvers=[ergode.Maneuver(2.0, [0.1, 0])],
+        killing_rate=lambda y, t, p: (0.1 * y[0] * y[0],), **options,
+    )  # fmt: skip
+
+
 def swung_density(**options):
     return ergode.density.propagate(
         SWUNG, ergode.Gaussian([0.3, 0.0], [0.05, 0.05]), times=[0, 0.5, 1.5, 3],
@@ -305,7 +315,7 @@ def sampled_leap(**options):
     return leap(transition="sampled", **options)
 
 
-CHEAP = [fixed, particles, logged_stiff_arrays, passages]
+CHEAP = [fixed, particles, logged_stiff_arrays, passages, flowing_density]
 DEAR = [
     fixed_delays, fixed_noise, halved, adaptive, watched, every_step, adaptive_delays,
     unlike_delays, history, kicked_delays, adaptive_noise, stiff, density, densities,
@@ -417,8 +427,12 @@ def is_noticed(call, store, plain):
     return child.exitcode != 0
 
 
+# The middles of lattices matter only where cells are divided, which `flowing_density` does not do.
+WHOLE = [one for one in [*CHEAP, *DEAR] if one is not flowing_density]
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("call", [*CHEAP, *DEAR], ids=[one.__name__ for one in [*CHEAP, *DEAR]])
+@pytest.mark.parametrize("call", WHOLE, ids=[one.__name__ for one in WHOLE])
 def test_every_array_of_a_state_matters(call, tmp_path, monkeypatch):
     """One at a time is altered, early and late in the run; those that are empty cannot be."""
     plain = call(store=tmp_path / "plain.zarr", checkpoint=1e9)

@@ -157,6 +157,7 @@ CALLS = {
     "a density without its cells": partial(DENSITY, keep="none"),
     "a density that ends": partial(DENSITY, max_cells=400),
     "densities": many,
+    "densities that follow the flow": partial(many, scheme="flow"),
     "a rotated density": partial(DENSITY, axes=np.array([[0.6, -0.8], [0.8, 0.6]]),
                                  scheme="corner-transport", process_noise=None),
     "particles": partial(PARTICLES, keep="all", resample_below=1.0),

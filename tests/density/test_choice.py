@@ -36,7 +36,6 @@ def seen(time, count=1):
         ({"threshold": 1e-5, "max_cells": 10**6}, "split", "threshold, max_cells given"),
         ({"scale_threshold": False}, "split", "scale_threshold given"),
         ({"region": inside}, "split", "region or a conserved quantity"),
-        ({"keep_on_device": True}, "split", "keep_on_device"),
         ({"prior": ergode.Samples(np.eye(2) + 9.0)}, "split", "neither a Gaussian nor a mixture"),
     ],
 )
@@ -62,11 +61,6 @@ def test_an_orbit_far_from_its_centre_keeps_its_width():
     cells = ergode.density.cells_at(found)
     assert float(cells["mass"].sum()) == pytest.approx(1.0)
     assert ergode.density.credible_region(cells, 0.9) is not None
-
-
-def test_a_checkpoint_gets_a_grid(tmp_path):
-    found = run(times=[0.0, 0.01], store=tmp_path / "run.zarr", checkpoint=100.0)
-    assert found.attrs["method"] == "split" and "checkpoints" in found.attrs["method_reason"]
 
 
 def test_parts_of_a_bank_have_the_choice_of_the_whole(tmp_path):

@@ -361,7 +361,7 @@ def test_its_cuda_kernel_compiles():
     from ergode.core import cuda, kernels
 
     size, count = 2, 8
-    kernel = carrier.kernel_of(LINEAR, "float64", distance=UserFunction(itself, (2,)))
+    kernel = carrier.kernel_of(LINEAR, "float64", "cuda", distance=UserFunction(itself, (2,)))
     one, log = np.zeros((1, size)), np.zeros((1, count))
     frame = Frame(one, one, np.eye(size)[None], np.zeros((1, 6)), one, one)
     follow = (

@@ -270,16 +270,6 @@ def seen(y, t, p):
         ({"boundary": "open"}, "boundary 'open' is unknown"),
         ({"measurements": [ergode.Measurement(0.5, seen, 0.0, 1.0)]}, "has no survival"),
         ({"scheme": "flow"}, "without a region"),
-        (
-            {
-                "region": None,
-                "boundary": "reflecting",
-                "killing_rate": steady,
-                "scheme": "flow",
-                "process_noise": [0.1],
-            },
-            "without both noise and a killing rate",
-        ),
         ({"smooth": True}, "smooth=True"),
         ({"conserved": seen}, "conserved and region"),
     ],

@@ -11,7 +11,7 @@ import ergode
 from ergode.core import kernels
 from ergode.core.errors import PlanError
 from ergode.density import views
-from ergode.density.flow import carrier, sums
+from ergode.density.flow import carrier, stepper, sums
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame
 
@@ -192,7 +192,7 @@ def test_its_cuda_kernels_compile(precision):
     from ergode.core import cuda
 
     size, count, groups = 2, 8, 1
-    kernel = carrier.kernel_of(LINEAR, precision)
+    kernel = carrier.kernel_of(LINEAR, precision, "cuda")
     one, log = np.zeros((1, size)), np.zeros((1, count))
     points = np.zeros((size, 1, count), precision)
     row = one.astype(precision)
@@ -203,21 +203,32 @@ def test_its_cuda_kernels_compile(precision):
     logs = (log,) * 4
     follow = (0, count, count, 0.0, 1.0, np.zeros(1), one, *still, frame, points, *logs)
     assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
-    kills = carrier.kernel_of(LINEAR, precision, killing=lambda y, t, p: (y[0] * y[0],))
+    kills = carrier.kernel_of(LINEAR, precision, "cuda", killing=lambda y, t, p: (y[0] * y[0],))
     assert "__local_depot" not in cuda.ptx(kills.compiled("cuda"), follow)
+    summit = np.zeros((1, 1 + size))
     turning = {lattice.DIMENSION: size, sums.PERIODS: (0.0, 6.0)}
     turn = kernels.for_each(sums.turn, bindings=turning)
     out = np.zeros((1, size, 2, groups))
-    cuda.ptx(turn.compiled("cuda"), (0, 1, count, groups, np.zeros(1), points, log, out))
+    cuda.ptx(turn.compiled("cuda"), (0, 1, count, groups, summit, points, log, out))
     add_up = kernels.for_each(sums.add_up)
     whole, signs = np.zeros(3, np.int64), np.ones(count, np.int8)
     out = np.zeros((1, 3, 2, groups))
     cuda.ptx(
         add_up.compiled("cuda"),
-        (0, 3, count, groups, whole, whole, np.zeros(1), one, signs, points, log, out),
+        (0, 3, count, groups, whole, whole, summit, signs, signs, points, log, out),
     )
     largest = kernels.for_each(sums.largest)
-    cuda.ptx(largest.compiled("cuda"), (0, 1, count, groups, log, np.zeros((1, groups))))
+    found = np.zeros((1, 2, groups))
+    cuda.ptx(largest.compiled("cuda"), (0, 1, count, groups, log, found))
+    highest = kernels.for_each(sums.highest)
+    cuda.ptx(highest.compiled("cuda"), (0, 1, 1, found, found))
+    of_all = kernels.for_each(sums.summit, bindings={lattice.DIMENSION: size})
+    cuda.ptx(of_all.compiled("cuda"), (0, 1, groups, found, points, summit))
+    gather = kernels.for_each(sums.gather)
+    cuda.ptx(gather.compiled("cuda"), (0, 1, 1, 1, log, log))
+    choose = kernels.for_each(stepper.choose)
+    numbers = np.zeros(count, np.int64)
+    cuda.ptx(choose.compiled("cuda"), (0, count, count, numbers, points[:, 0], points[:, 0]))
 
 
 def math_inf(x):

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
+from scipy.linalg import expm
 
 import ergode
 from ergode.density import views
@@ -117,7 +119,6 @@ def test_each_of_a_bank_has_the_survival_that_it_has_alone():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"process_noise": [0.1]}, "both noise and a killing rate"),
         (
             {"smooth": True, "measurements": [ergode.Measurement(0.5, place, 1.0, 0.1)]},
             "without a killing rate",
@@ -125,7 +126,7 @@ def test_each_of_a_bank_has_the_survival_that_it_has_alone():
         ({"killing_rate": lambda y, t, p: (0.0 * y[0] - 1.0,)}, "a killing rate is negative"),
         (
             {"scheme": "split", "measurements": [ergode.Measurement(0.5, place, 1.0, 0.1)]},
-            "scheme='flow' without noise",
+            "or scheme='flow'",
         ),
     ],
 )
@@ -136,6 +137,71 @@ def test_what_cannot_be_combined_is_refused(options, said):
         else pytest.warns(ergode.FailureWarning, match=said)
     ):
         line(**options)
+
+
+LINEAR = np.array([[-0.5, 0.3], [-0.2, -0.4]])
+NOISE = np.array([[0.3, 0.1], [0.1, 0.2]])
+RATE = np.array([[0.2, 0.1], [0.1, 0.15]])
+START = np.array([1.0, -0.5]), np.diag([0.4, 0.3])
+
+
+def falling(t, y, p):
+    return (-0.5 * y[0] + 0.3 * y[1], -0.2 * y[0] - 0.4 * y[1])
+
+
+def bowl(y, t, p):
+    return (0.1 + 0.2 * y[0] * y[0] + 0.2 * y[0] * y[1] + 0.15 * y[1] * y[1],)
+
+
+FALLING = ergode.VectorField(falling, ["x", "y"])
+
+
+def tilted(mean, covariance, span):
+    """A Gaussian that a linear system moves, noise widens, and a square rate thins: exact."""
+
+    def slope(t, v):
+        m, P = v[:2], v[2:6].reshape(2, 2)
+        rate = 0.1 + m @ RATE @ m + np.trace(RATE @ P)
+        grown = LINEAR @ P + P @ LINEAR.T + NOISE - 2 * P @ RATE @ P
+        return np.concatenate([LINEAR @ m - 2 * P @ RATE @ m, grown.ravel(), [-rate]])
+
+    begin = np.concatenate([mean, covariance.ravel(), [0.0]])
+    end = solve_ivp(slope, (0, span), begin, rtol=1e-10, atol=1e-12).y[:, -1]
+    return end[:2], end[2:6].reshape(2, 2), end[6]
+
+
+@DEVICES
+def test_noise_and_a_rate_keep_a_gaussian(device):
+    """With a value measured on the way; what was measured has survived."""
+    found = ergode.density.propagate(
+        FALLING, ergode.Gaussian(*START), times=[0.0, 1.0, 2.0], process_noise=NOISE, keep="none",
+        measurements=[ergode.Measurement(1.0, place, 0.8, 0.1)], killing_rate=bowl, device=device,
+    )  # fmt: skip
+    assert found.attrs["method"] == "flow" and np.isnan(found["unreliable_from"])
+    mean, covariance, _ = tilted(*START, 1.0)
+    square = covariance[0, 0] + 0.1
+    evidence = -0.5 * ((0.8 - mean[0]) ** 2 / square + math.log(TURN * square))
+    assert float(found["log_evidence"][0]) == pytest.approx(evidence, abs=2e-4)
+    gain = covariance[:, 0] / square
+    mean, covariance = mean + gain * (0.8 - mean[0]), covariance - np.outer(gain, covariance[0])
+    mean, covariance, log_survival = tilted(mean, covariance, 1.0)
+    assert np.allclose(found["mean"][-1], mean, atol=3e-4)
+    assert np.allclose(found["covariance"][-1], covariance, atol=3e-4)
+    assert float(found["survival"][-1]) == pytest.approx(math.exp(log_survival), abs=3e-4)
+
+
+def test_noise_and_a_rate_agree_with_the_grid():
+    """A rate that is no square, where a bend of cells counts."""
+    options = {
+        "times": [0.0, 1.0], "process_noise": [0.05], "device": "cpu", "keep": "none",
+        "killing_rate": lambda y, t, p: (2.0 / (1.0 + math.exp(-3.0 * y[0])),),
+        "parameters": {"speed": 1.0},
+    }  # fmt: skip
+    prior = ergode.Gaussian([-0.5], [0.25])
+    flow = ergode.density.propagate(LINE, prior, scheme="flow", **options)
+    grid = ergode.density.propagate(LINE, prior, width=0.02, threshold=1e-9, **options)
+    for name in ("survival", "mean", "covariance"):
+        assert np.allclose(flow[name][1], grid[name][1], atol=2e-3)
 
 
 # ---- periodic variables
@@ -186,6 +252,41 @@ def test_a_rotor_has_a_wrapped_normal_density(device, precision):
     theta = cells["point"].values[:, 0]
     assert np.ptp(theta) < TURN
     assert views.marginal(cells, "theta").values.std() < 0.1 / TURN  # nearly uniform
+
+
+def slowed(t, y, p):
+    return (y[1], -0.5 * y[1])
+
+
+@DEVICES
+@pytest.mark.parametrize("strength", [0.02, 1.0, 8.0])
+def test_a_rotor_with_noise_has_a_wrapped_normal_density(device, strength):
+    """Narrow, about as wide as a turn, and nearly uniform; the rate is exact."""
+    noise = np.diag([0.1, 1.0]) * strength
+    field = ergode.VectorField(slowed, ["theta", "omega"])
+    found = ergode.density.propagate(
+        field, ergode.Gaussian([0.3, 1.5], [0.04, 0.01]), times=[0.0, 2.0], process_noise=noise,
+        periodic={"theta": TURN}, scheme="flow", device=device,
+    )  # fmt: skip
+    slopes = np.array([[0.0, 1.0], [0.0, -0.5]])
+    both = expm(2.0 * np.block([[-slopes, noise], [np.zeros((2, 2)), slopes.T]]))
+    moved = both[2:, 2:].T
+    mean = moved @ [0.3, 1.5]
+    exact = moved @ np.diag([0.04, 0.01]) @ moved.T + moved @ both[:2, 2:]
+    middle, deviation = short_way_moments(mean[0], exact[0, 0])
+    around = (float(found["mean"][1, 0]) - middle + math.pi) % TURN - math.pi
+    resultant = math.exp(-0.5 * exact[0, 0])
+    assert abs(around) < 1e-4 / resultant
+    assert float(found["covariance"][1, 0, 0]) == pytest.approx(deviation**2, rel=5e-4)
+    assert float(found["mean"][1, 1]) == pytest.approx(mean[1], abs=1e-4)
+    assert float(found["covariance"][1, 1, 1]) == pytest.approx(exact[1, 1], rel=5e-4)
+    # The short way of a Gaussian angle grows with the angle, but for where it is cut.
+    turns = np.arange(1, 60)
+    growth = -2.0 * ((-1.0) ** turns * np.exp(-0.5 * turns**2 * exact[0, 0])).sum()
+    assert float(found["covariance"][1, 0, 1]) == pytest.approx(exact[0, 1] * growth, abs=2e-3)
+    cells = views.cells_at(found, 2.0)
+    wave = cells["mass"].values @ np.exp(1j * cells["point"].values[:, 0])
+    assert abs(abs(wave) - resultant) < 0.02
 
 
 def test_points_a_turn_apart_are_told():

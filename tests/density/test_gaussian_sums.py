@@ -203,22 +203,22 @@ def test_its_cuda_kernels_compile():
     from ergode.core import cuda
 
     size, count = 2, 8
-    kernel = carrier.kernel_of(LINEAR, "float64", True)
     one, log, square = np.zeros((1, size)), np.zeros((1, count)), np.zeros((size, size))
     states = np.zeros((size * (1 + size), 1, count))
     frame = Frame(one, one, np.eye(size)[None], np.zeros((1, 6)), one, one)
-    cuda.ptx(
-        kernel.compiled("cuda"),
-        (
-            0, count, count, 0.0, 1.0, np.zeros(1), one, square, np.zeros(3), frame, states, log,
-            log, log, log,
-        ),
-        optimized=False,
+    follow = (
+        0, count, count, 0.0, 1.0, np.zeros(1), one, square, np.zeros(3), frame, states, log,
+        log, log, log,
     )  # fmt: skip
-    add_up = kernels.for_each(sums.add_up, bindings={gaussians.WIDE: True, DIMENSION: size})
-    whole, signs = np.zeros(3, np.int64), np.ones(count, np.int8)
-    cuda.ptx(
-        add_up.compiled("cuda"),
-        (0, 3, count, 1, whole, whole, log[0, :1], one, signs, states, log, np.zeros((1, 3, 2, 1))),
-        optimized=False,
-    )  # fmt: skip
+    for killing in (None, lambda y, t, p: (y[0] * y[0],)):
+        kernel = carrier.kernel_of(LINEAR, "float64", "cuda", True, killing)
+        cuda.ptx(kernel.compiled("cuda"), follow, optimized=False)
+    whole, signs, summit = np.zeros(3, np.int64), np.ones(count, np.int8), np.zeros((1, 1 + size))
+    out = np.zeros((1, 3, 2, 1))
+    add_up = 0, 3, count, 1, whole, whole, summit, signs, signs, states, log, out
+    for more in ({}, {sums.PERIODS: (0.0, 6.0)}):
+        bindings = {gaussians.WIDE: True, DIMENSION: size} | more
+        kernel = kernels.for_each(sums.add_up, bindings=bindings)
+        cuda.ptx(kernel.compiled("cuda"), add_up, optimized=False)
+    turn = kernels.for_each(sums.turn, bindings=bindings)
+    cuda.ptx(turn.compiled("cuda"), (0, 1, count, 1, summit, states, log, out), optimized=False)

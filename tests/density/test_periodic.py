@@ -144,7 +144,6 @@ def test_walls_on_a_circle_absorb():
     [
         ({"periodic": {"phi": TURN}}, "'phi', which is no variable"),
         ({"periodic": {"theta": -1}}, "expected a positive number"),
-        ({"scheme": "flow"}, "without both noise and periodic variables"),
         ({"axes": "principal"}, "rotates it"),
         ({"maneuvers": [ergode.Maneuver(0.5, [1.0], [0.1])]}, "process_noise instead"),
     ],

@@ -92,7 +92,9 @@ def test_chaos_against_weighted_samples(device):
 
 def test_the_filter_and_the_smoother_agree_after_the_last_measurement():
     smooth, plain = (lorenz(smooth=one, device="cpu:2", keep="all") for one in (True, False))
-    assert np.array_equal(smooth["mean"][-1], plain["mean"][-1])
+    # Paths of the smoother stop at all times: they differ by the errors of their steps.
+    deviation = np.sqrt(np.diag(plain["covariance"][-1]))
+    assert np.abs((smooth["mean"][-1] - plain["mean"][-1]) / deviation).max() < 1e-4
     assert np.array_equal(smooth["log_evidence"], plain["log_evidence"])
     assert np.trace(smooth["covariance"][0]) < 0.9 * np.trace(plain["covariance"][0])
     # The cells of the result are those of the smoother too.

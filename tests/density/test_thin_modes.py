@@ -103,13 +103,14 @@ def test_its_cuda_kernels_compile():
     from ergode.core import cuda
 
     count, groups = 8, 1
+    summit = np.zeros((1, 3))
     log, beside = np.zeros((1, count)), np.zeros((2, 2, count), np.int32)
     for kernel, bindings, arguments in (
         (sums.gained, {}, (0, count, count, log, log, log)),
         (
             sums.smear,
             {lattice.DIMENSION: 2},
-            (0, count, count, np.zeros(1), beside, log, log, log, log),
+            (0, count, count, summit, beside, log, log, log, log),
         ),
         (
             sums.fold,
@@ -120,13 +121,16 @@ def test_its_cuda_kernels_compile():
                 count,
                 groups,
                 beside,
-                np.zeros(1),
+                summit,
                 np.zeros((2, 1, count)),
                 log,
                 np.zeros((1, 3, groups)),
             ),
         ),
-        (sums.thin, {}, (0, 1, count, groups, np.zeros(1), log, log, np.zeros((1, 2, groups)))),
+        (sums.part, {}, (0, count, count, summit, summit, log, log, log, log, log)),
+        (sums.around, {}, (0, count, count, 0, beside, log, log, log, log)),
+        (sums.mend, {}, (0, count, count, log, log, log, log, log, log)),
+        (sums.thin, {}, (0, 1, count, groups, summit, log, log, np.zeros((1, 2, groups)))),
     ):
         found = kernels.for_each(kernel, bindings=bindings)
         assert "__local_depot" not in cuda.ptx(found.compiled("cuda"), arguments)

@@ -66,6 +66,14 @@ def fetch(device: Device, array: Any) -> Any:
     return device.to_library(array, copy=True)
 
 
+def sent(array: np.ndarray) -> Any:
+    """A large result of the host, or a copy of it on the device if results stay."""
+    place = _device.get()
+    if place is None or not place.is_cuda:
+        return array
+    return place.to_library(place.put(array), copy=True)
+
+
 def full(shape: tuple[int, ...], value: float, dtype: Any) -> Any:
     """An array for a large result, on the host, or on the device if results stay."""
     return (_device.get() or resolve("cpu")).full(shape, value, dtype)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ergode.core import checkpoint, resident
 from ergode.core.arguments import refuse_idle
 from ergode.core.errors import PlanError
 from ergode.density.flow.bend import BEND_MOST, bend_of
@@ -38,7 +37,7 @@ def choose(
     if approach:
         return "flow", "a closest approach: points that follow the flow know how near they come"
     wanted = [name for name, is_given in given.items() if is_given]
-    why = why_not_flow(asked, noise, limits, also)
+    why = why_not_flow(asked, noise, limits)
     if why:
         return "split", f"a fixed grid: {why}"
     if also == KILLING and asked.measurements:
@@ -47,10 +46,6 @@ def choose(
         return "split", f"a fixed grid: {also}"
     if wanted:
         return "split", f"a fixed grid: {', '.join(wanted)} given"
-    if checkpoint.is_asked():
-        return "split", "a fixed grid: checkpoints are asked for"
-    if resident.device() is not None:
-        return "split", "a fixed grid: keep_on_device is asked for"
     size, count = len(asked.field.variables), asked.layout.count
     if size <= DIMENSIONS_OF_LATTICE and not all(
         isinstance(one, Gaussian | Mixture) for one in asked.priors
@@ -75,7 +70,7 @@ def is_wide(asked: Estimation, noise: Noise | None) -> bool:
     return noise is not None or any(one.covariance is not None for one in asked.maneuvers)
 
 
-def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None, also: str) -> str:
+def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None) -> str:
     """What only a fixed grid can do for a density; empty if there is nothing."""
     wide = is_wide(asked, noise)
     dimension = len(asked.field.variables)
@@ -90,7 +85,6 @@ def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None, 
             wide and not all(isinstance(one, Gaussian | Mixture) for one in asked.priors),
             "both noise and a prior that is neither a Gaussian nor a mixture",
         ),
-        (wide and bool(also), f"both noise and {also}"),
         (wide and dimension > DIMENSIONS_OF_LATTICE, "noise in more than six dimensions"),
     ):
         if is_given:
@@ -113,11 +107,8 @@ def check_flow(
         what = "process noise, or maneuvers with a covariance" if limits is None else "walls"
         what = KILLING if also == KILLING else what
         raise PlanError(f"closest_approach is for densities without {what}: {WALLS}")
-    if why := why_not_flow(asked, noise, limits, also):
+    if why := why_not_flow(asked, noise, limits):
         raise PlanError(f"scheme 'flow' is for densities without {why}; use scheme='split'")
-    checkpoint.refuse_checkpoints("scheme 'flow' runs in one piece; use scheme='split'")
-    if resident.device() is not None:
-        raise PlanError("scheme 'flow' has no keep_on_device; use scheme='split', or leave it out")
     why = "scheme is 'flow', which drops no cells; use retained"
     refuse_idle(
         threshold=(given["threshold"], why), lower_threshold=(given["lower_threshold"], why),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,14 @@ def _uncorrelated(axes: np.ndarray, noise: np.ndarray, otherwise: str) -> np.nda
     return axes
 
 
+@lru_cache
+def _plain(dimension: int) -> np.ndarray:
+    """Axes along the variables, which many lattices share."""
+    axes = np.eye(dimension)
+    axes.flags.writeable = False
+    return axes
+
+
 def lay_lattice(
     prior: Prior, width: float | Sequence[float] | None, axes: np.ndarray | None, scale: float = 1.0
 ) -> Lattice:
@@ -89,9 +98,9 @@ def lay_lattice(
             f"the field has {dimension} variables; a grid has {DIMENSIONS_MOST} dimensions at "
             "most: use an ensemble (ergode.particles)"
         )
-    turned = np.eye(dimension) if axes is None else axes
     if width is None:
-        widths = 0.5 * scale * np.sqrt(np.diag(turned.T @ prior.covariance @ turned))
+        own = prior.covariance if axes is None else axes.T @ prior.covariance @ axes
+        widths = 0.5 * scale * np.sqrt(own.diagonal())
     else:
         try:
             widths = np.broadcast_to(np.asarray(width, np.float64), (dimension,)).copy()
@@ -101,7 +110,8 @@ def lay_lattice(
             ) from None
     if not (np.isfinite(widths).all() and (widths > 0).all()):
         raise ModelError(f"width is {widths}; expected positive numbers")
-    return Lattice(np.array(prior.mean, np.float64), widths, turned, axes is not None)
+    is_turned, axes = axes is not None, _plain(dimension) if axes is None else axes
+    return Lattice(np.array(prior.mean, np.float64), widths, axes, is_turned)
 
 
 _PLACES_IN_CELL = 8  # distinct numbers along each axis of a cell, at least

@@ -21,7 +21,8 @@ from ergode.density.edges import closed, killing_of, limits_of, periods_of
 from ergode.density.flow.bend import bend_of
 from ergode.density.flow.check import check, smearing_warning
 from ergode.density.flow.points import CUT
-from ergode.density.flow.solve import FlowSolver, flow_warning
+from ergode.density.flow.reliable import flow_warning
+from ergode.density.flow.solve import FlowSolver
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import TAIL, check_lattices, directions, lay_lattice
 from ergode.density.methods import GRIDS, METHODS, SchemeName
@@ -200,8 +201,8 @@ def propagate(
         ``killing_rate(y, t, p)`` returns a tuple with one rate, not negative [1 / time]:
         probability vanishes at this rate, as by decay, capture or failure (the killing of a
         process). On a grid a step is at most half of the time 1 / rate, and there are no
-        measurements. With ``"flow"``, without noise, the rate is integrated along each path, and
-        measurements are allowed: what is measured has survived, so that survival and evidence are
+        measurements. With ``"flow"`` the rate is integrated along each path, and measurements are
+        allowed: what is measured has survived, so that survival and evidence are
         those given survival up to the latest measurement.
     periodic : mapping of str to float, optional
         Period of each variable that is an angle, such as ``{"theta": 2 * math.pi}``. Its cells
@@ -347,6 +348,7 @@ def propagate(
     of_carrier: dict[str, Any] = {"device": device, "precision": precision}
     if is_wide(asked, noise):
         of_carrier |= {"precision": "float64", "noise": None if noise is None else noise.matrix}
+    of_carrier |= {"killing": killing, "periods": periods}
     reason = "asked for"
     approach = None
     if closest_approach is not None:
@@ -365,9 +367,7 @@ def propagate(
         )  # fmt: skip
     on_grid = GRIDS.get(scheme)
     if killing is not None and asked.measurements and on_grid is not None:
-        raise PlanError(
-            _NO_SURVIVAL.format(name="killing_rate") + "; or scheme='flow' without noise"
-        )
+        raise PlanError(_NO_SURVIVAL.format(name="killing_rate") + "; or scheme='flow'")
     if smooth and on_grid is not None:
         raise PlanError(
             f"smooth=True is for scheme='flow'; '{scheme}' forgets where mass came from"
@@ -385,7 +385,9 @@ def propagate(
     if on_grid is not None:
         check_noise(noise, each, asked.priors, grid, values)
     log.tell_choice(scheme, reason, device.name, device.model)
-    thresholds = _thresholds(asked, each, threshold, retained, scale_threshold)
+    thresholds = _thresholds(
+        asked, each if on_grid is not None else [], threshold, retained, scale_threshold
+    )  # fmt: skip
     jumps = decided("maneuvers", noted(asked.maneuvers))
     solver: Solver | FlowSolver
     if on_grid is None:
@@ -395,11 +397,10 @@ def propagate(
         solver = FlowSolver(
             asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
             keep=keep, show=progress,
-            options=of_carrier | {"killing": killing, "periods": periods},
-            is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
+            options=of_carrier, is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
         )  # fmt: skip
         door()
-        if solver.is_wide and reason == "asked for":
+        if solver.is_wide and (reason == "asked for" or killing is not None):
             solver.bend_time = bend_of(asked, of_carrier).time
         solver.solve()
         found = together(solver.records)
@@ -539,7 +540,7 @@ def _thresholds(
     retained: float | None,
     scale_threshold: bool,
 ) -> dict[str, Any]:
-    """Threshold settings of `Solver`; keys are lattices by identity.
+    """Threshold settings of `Solver`; keys are lattices by identity. Points have no lattices.
 
     Raises a PlanError if a value is invalid, or both are given.
     """
@@ -548,7 +549,7 @@ def _thresholds(
     ):
         raise PlanError(f"threshold is {threshold!r}; expected a probability, 0 to below 1")
     dimension = len(asked.field.variables)
-    distinct = {id(one): (one, prior) for one, prior in zip(lattices, asked.priors, strict=True)}
+    distinct = {id(one): (one, prior) for one, prior in zip(lattices, asked.priors, strict=False)}
     scales = {
         name: scale_of(lattice, prior.covariance) if scale_threshold else 1.0
         for name, (lattice, prior) in distinct.items()

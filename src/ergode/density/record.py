@@ -225,3 +225,10 @@ def together(records: Sequence[Record]) -> dict[str, np.ndarray]:
         "coordinate": lattices[0].unpack(keys),
         "mass": np.concatenate([mass for _, mass in pieces] or [np.empty(0)]),
     }
+
+
+def within(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The values of a state whose names have a prefix, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
+    }

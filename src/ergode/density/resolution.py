@@ -41,6 +41,8 @@ def measured_scale(asked: Estimation, which: int, place: int) -> float:
     One, if cells of half a deviation of the prior resolve every posterior.  `place` is the index of
     the density in paired arrays.
     """
+    if not asked.measurements:
+        return 1.0
     prior, scale = asked.priors[which], 1.0
     parameters = tuple(float(asked.layout.rows[name][which]) for name in asked.field.parameters)
     for measurement in asked.measurements:

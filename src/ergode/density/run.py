@@ -14,7 +14,7 @@ from ergode.core.errors import Abandoned, FailureWarning, InterruptionWarning
 from ergode.core.status import Status
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
-from ergode.density.record import Record
+from ergode.density.record import Record, within
 from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
@@ -105,8 +105,8 @@ class Run:
             return 0
         self.evolution.restore(state, span)
         for which, (record, journey) in enumerate(zip(self.records, self._journeys, strict=True)):
-            record.restore(_within(state, f"record_{which}."))
-            if followed := _within(state, f"journey_{which}."):
+            record.restore(within(state, f"record_{which}."))
+            if followed := within(state, f"journey_{which}."):
                 journey.restore(followed)
         self._lost, self._cut, self._row = state["lost"], state["cut"], int(state["row"])
         return int(state["number"])
@@ -238,10 +238,3 @@ class Run:
         time = self.evolution.times.min()
         kind = InterruptionWarning if self.is_interrupted else FailureWarning
         launch.warn(f"the run{some} ended at time {time:g}: {why}", kind)
-
-
-def _within(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The values whose names have a prefix, by the rest of their names."""
-    return {
-        name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
-    }

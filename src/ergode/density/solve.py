@@ -264,7 +264,7 @@ def is_unreliable(values: dict[str, np.ndarray]) -> np.ndarray:
 
 def scale_of(lattice: Lattice, covariance: np.ndarray) -> float:
     """Volume of cells, relative to cells of half a standard deviation of the prior; at most one."""
-    deviation = np.sqrt(np.diag(lattice.axes.T @ covariance @ lattice.axes))
+    deviation = np.sqrt((lattice.axes.T @ covariance @ lattice.axes).diagonal())
     ratio = np.minimum(2.0 * lattice.width / deviation, 1.0)
     # Ignore rounding if the width equals half a deviation.
     return float(np.prod(np.where(ratio > 1 - 1e-9, 1.0, ratio)))

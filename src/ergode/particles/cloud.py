@@ -53,7 +53,6 @@ class Cloud(Weighted):
         self._parameters = np.array([values], np.float64)
         self._exact, none = device.put_together([self._parameters, np.zeros(count)])
         self._signs = self._edge = none  # halves are not compared
-        self._home = np.array(prior.mean, np.float64)[None]
         self.log_evidence: list[float] = []
         self.before: list[tuple[np.ndarray, np.ndarray]] = []
         # Effective sample size at each measurement, before resampling.
@@ -94,7 +93,6 @@ class Cloud(Weighted):
     def moments(self) -> Moments:
         """Moments of the particles (see `Weighted`)."""
         if self._known is None:
-            self._shift = self._home.copy()  # the same bits whatever was asked for before
             self._known = super().moments()
         return self._known
 

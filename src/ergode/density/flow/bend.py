@@ -10,6 +10,7 @@ tell its error but for chance.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,8 +77,9 @@ def _bend_of(which: int, asked: Estimation, options: dict[str, Any]) -> Bend:
     found = _difference(followed(_CELLS, False), followed(_CELLS, True))
     if found.size <= BEND_MOST:
         return found
+    more = {name: options[name] for name in ("killing", "periods") if name in options}
     drawn = Drawn(
-        asked.field, prior, values, scales, options["noise"], float(np.ptp(asked.times))
+        asked.field, prior, values, scales, options["noise"], float(np.ptp(asked.times)), **more
     )  # fmt: skip
     whole = followed(WIDE_BY_DEFAULT, False)
     return _difference(whole, _moments(drawn, which, asked))._replace(is_compared=True)
@@ -102,6 +104,7 @@ def _moments(carrier: Carrier, which: int, asked: Estimation) -> History:
     one = np.array([which])
     rows = set(np.linspace(0, asked.times.size - 1, _ROWS).astype(int).tolist())
     found, last, places = [], float(asked.times[0]), asked.layout.beside[one]
+    constant = np.zeros(1)
     for time, action in actions(asked):
         if action is None:
             carrier.follow(last, time)
@@ -112,8 +115,9 @@ def _moments(carrier: Carrier, which: int, asked: Estimation) -> History:
             continue
         if isinstance(action, Measurement):
             _, left_out = gated(carrier, action, places)
-            carrier.weigh(*action.without(left_out, places))
+            constant = constant + carrier.weigh(*action.without(left_out, places))
         elif isinstance(action, Row) and action.row not in rows:
             continue
-        found.append((time, carrier.moments()))
+        moments = carrier.moments()
+        found.append((time, replace(moments, log_mass=moments.log_mass + constant)))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,15 +12,15 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
-from ergode.core.compiler.source import Precision
+from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.density.flow import gaussians, nearest, stepper, sums
-from ergode.density.flow.folds import uneven
+from ergode.density.flow.folds import bends_of, uneven
 from ergode.density.flow.points import Start
 from ergode.density.flow.smeared import Smeared
 from ergode.density.flow.weighted import Moments, Weighted, brief
 from ergode.density.grid import lattice
-from ergode.density.grid.lattice import Frame, Lattice, frame_rows
+from ergode.density.grid.lattice import Frame
 from ergode.density.noise import depends_on_time
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import distance_of
@@ -31,6 +31,7 @@ from ergode.models.fields.vector_field import VectorField
 
 _PARTS_OF_VARYING = 64  # least steps between two times, for a field that depends on time
 _BRIEF = 1024  # points whose short way is no work for two threads
+_FINE = {False: 5e-5, True: 1e-5}  # of points and of Gaussian cells, which a measurement may shrink
 _RTOL = {"float32": 1e-6, "float64": 1e-13}  # the least relative tolerances
 
 
@@ -50,7 +51,7 @@ class Carrier(Weighted):
         precision: Precision,
         noise: np.ndarray | None = None,  # [variable, variable], of cells that are Gaussians
         is_linear: bool = False,  # whether such cells feel the slope at their centre alone
-        fine: float = 1e-5,  # error of a step, in deviations of the prior
+        fine: float | None = None,  # error of a step, in deviations of the prior
         killing: Callable[..., tuple[Any, ...]] | None = None,
         periods: np.ndarray | None = None,  # [variable], infinite if it has none
     ) -> None:
@@ -59,6 +60,7 @@ class Carrier(Weighted):
         self.point_count = len(starts[0])
         self._parameters = parameters
         self._is_wide = starts[0].roots is not None
+        fine = fine or _FINE[self._is_wide]
         self._manner = _MANNERS["linear" if is_linear else "curved"]
         self._lay(starts)
         self._steps = device.zeros((self.count, self.point_count), np.float64)
@@ -74,21 +76,23 @@ class Carrier(Weighted):
                 [rtol, atol, q, np.array([*self._manner, fine]), starts[0].signs, starts[0].is_edge]
             )
         )
-        lattices = [
-            Lattice(at, one, np.eye(self.size), False)
-            for at, one in zip(away, deviation, strict=True)
-        ]
-        rows = frame_rows(lattices, parameters)
+        n = self.size
+        axes = np.broadcast_to(np.eye(n), (self.count, n, n))
+        none = np.zeros((self.count, n)), np.zeros((self.count, 2 + n))
+        rows = [away, deviation, axes, parameters, *none]
         self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
         (self._exact,) = device.put_together([parameters])
-        self._start = starts[0]
+        self.start = starts[0]
         self._smeared: Smeared | None = None
-        self._field, self._kernel = field, kernel_of(field, precision, self._is_wide, killing)
+        self._beside: Any = None
+        self._field, self._kernel = (
+            field,
+            kernel_of(field, precision, device.target, self._is_wide, killing),
+        )
         self._nearest: Any = None  # [2 + 2 components, density, point], where paths are watched
         self._periods = periods
         # [density, point]: what a killing rate has added to log-weights since a measurement
         self._killed = None if killing is None else device.zeros(self.log_weights.shape, np.float64)
-        self._shift = away
 
     # ---- operations
 
@@ -110,6 +114,11 @@ class Carrier(Weighted):
         kernel = kernels.for_each(stepper.lay, bindings={lattice.DIMENSION: self.size})
         total = self.count * self.point_count
         device.run(kernel, total, self.point_count, *there, self.points, self.log_weights)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the field does not depend on time: then stops on the way are of no use."""
+        return bool(self._kernel.bindings[stepper.PARTS] == 1)
 
     def follow(self, begin: float, end: float, *, is_brief: bool = False) -> None:
         """Carry all points from a time to another; over a short one, it `is_brief`."""
@@ -133,13 +142,13 @@ class Carrier(Weighted):
         They are [2 + 2 components, density, point], on the device: sizes, times, places and
         velocities.
         """
-        names = "points", "log_weights", "_steps", "_shift", "_kernel", "_nearest"
+        names = "points", "log_weights", "_steps", "_kernel", "_nearest"
         kept = {name: getattr(self, name) for name in names}
         for name in names[:3]:
             copy = self.device.empty(kept[name].shape, kept[name].dtype)
             self.device.copy(kept[name], copy)
             setattr(self, name, copy)
-        self._kernel = kernel_of(self._field, self.precision, distance=distance)
+        self._kernel = kernel_of(self._field, self.precision, self.device.target, distance=distance)
         assert distance.shape is not None
         rows = 2 + 2 * distance.shape[0]
         there = self.device.empty((rows, self.count, self.point_count), np.float64)
@@ -159,7 +168,6 @@ class Carrier(Weighted):
         )
         total = self.count * self.point_count
         self.device.run(kernel, total, self.point_count, there, self.points)
-        self._shift = self._shift + changes
         if maneuver.covariance is not None and self._is_wide:
             self._widen(maneuver.covariance)
 
@@ -176,12 +184,7 @@ class Carrier(Weighted):
             kernels.for_each(sums.gained), total, self.point_count, self._killed, self.log_weights,
             whole, **brief(total),
         )  # fmt: skip
-        own, self.log_weights = self.log_weights, whole
-        tops = self.tops(whole)
-        mass = self._sums([(-1, -1)], np.where(np.isfinite(tops), tops, 0.0), self._signs)[0][:, 0]
-        self.log_weights = own
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(mass) + tops)
+        return self.moments_by(whole).log_mass
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
@@ -190,35 +193,39 @@ class Carrier(Weighted):
         if self._is_wide:
             self._update(measurement, places)
             return np.zeros(self.count)
-        if not self._start.spacing:
+        if not self.start.spacing:
             return super().weigh(measurement, places)
         if self._smeared is None:
-            self._smeared = Smeared(self, self._start)
+            self._smeared = Smeared(self)
         self._smeared.before()
         constants = super().weigh(measurement, places)
         self._smeared.after(measurement.likelihood is None)
         return constants
 
-    def judged(self) -> Moments:
-        """Moments of all densities, and what likelihoods that are thinner than cells may hide."""
-        found = self.moments()
-        if self._smeared is None:
+    def judged(self, matters: Callable[[Moments], np.ndarray]) -> Moments:
+        """Moments of all densities, and what likelihoods that are thinner than cells may hide.
+
+        Nothing is looked for unless it `matters` for a density, by its moments.
+        """
+        summits, added = self.begin()
+        found = self.read(summits, added)
+        if self._smeared is None or not matters(found).any():
             return found
-        return replace(
-            found, hidden=self._smeared.hidden(), uneven=uneven(self, self._start, found)
-        )
+        bends = bends_of(self, summits)
+        hidden = self._smeared.hidden(found, summits)
+        return replace(found, hidden=hidden, uneven=uneven(self, found, summits, bends))
 
     def turned(self, which: int) -> float:
         """How far neighbours are apart along a periodic variable, in periods.
 
         It is the root mean square, of the lattice's axis along which it is largest.
         """
-        if self._periods is None or not self._start.spacing:
+        if self._periods is None or self._is_wide or not self.start.spacing:
             return 0.0
         points, log = self.host(which)
         weight = np.exp(log - log.max())
         most = 0.0
-        for up, _ in self._start.neighbours:
+        for up, _ in self.start.neighbours:
             both = weight * (up >= 0) * weight[up]
             square = ((points[up] - points) / self._periods) ** 2
             if both.sum() > 0:
@@ -237,18 +244,51 @@ class Carrier(Weighted):
 
     def leave(self, chosen: np.ndarray, start: Start) -> None:
         """Go on with the `chosen` points of a single density, by number, as those of a start."""
-        device = self.device
+        there = self.device.put(chosen)
         killed = () if self._killed is None else ("_killed",)
         for name in ("points", "log_weights", "_steps", "_signs", *killed):
-            old = getattr(self, name)
-            kept = np.ascontiguousarray(np.asarray(device.get(old))[..., chosen])
-            setattr(self, name, device.empty(kept.shape, kept.dtype))
-            device.copy(kept, getattr(self, name))
-        (self._edge,) = device.put_together([start.is_edge])
+            setattr(self, name, self.chosen(getattr(self, name), there))
+        self._edge = self.device.put(start.is_edge)
         self.point_count = len(chosen)
-        self._start = start
+        self.start = start
+        self._beside = None
         if self._smeared is not None:
-            self._smeared.leave(chosen, start)
+            self._smeared.leave(there)
+
+    def chosen(self, source: Any, there: Any) -> Any:
+        """The columns of an array [..., point] whose numbers are `there`, on the device."""
+        old, new = source.shape[-1], there.size
+        rows = source.size // old
+        out = self.device.empty((*source.shape[:-1], new), source.dtype)
+        self.device.run(
+            kernels.for_each(stepper.choose), rows * new, new, there, source.reshape((rows, old)),
+            out.reshape((rows, new)), **brief(rows * new),
+        )  # fmt: skip
+        return out
+
+    @property
+    def beside(self) -> Any:
+        """Neighbours of the points, on the device, as of a `Start`."""
+        if self._beside is None:
+            self._beside = self.device.put(self.start.neighbours)
+        return self._beside
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` takes, between two actions."""
+        return {name: self.device.get(array) for name, array in self._arrays().items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state."""
+        if "smeared" in state:
+            self._smeared = Smeared(self)
+        for name, array in self._arrays().items():
+            self.device.copy(state[name], array)
+
+    def _arrays(self) -> dict[str, Any]:
+        found = {"points": self.points, "log_weights": self.log_weights, "steps": self._steps}
+        if self._killed is not None:
+            found["killed"] = self._killed
+        return found | ({} if self._smeared is None else self._smeared.arrays)
 
     # ---- implementation
 
@@ -358,6 +398,7 @@ def _states(start: Start) -> np.ndarray:
 def kernel_of(
     field: VectorField,
     precision: Precision,
+    target: Target,
     is_wide: bool = False,
     killing: Callable[..., tuple[Any, ...]] | None = None,
     distance: UserFunction | None = None,
@@ -376,11 +417,11 @@ def kernel_of(
     kills = {} if killing is None else {
         lattice.KILLED: True, lattice.killing: UserFunction(killing, (1,)),
     }  # fmt: skip
-    return kernels.for_each(
-        stepper.follow, precision=precision,
-        bindings={
-            lattice.rhs: UserFunction(field.function, (size,)), lattice.DIMENSION: size,
-            lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
-            gaussians.STATE: state + len(kills) // 2, gaussians.WIDE: is_wide,
-        } | kills | watches,
-    )  # fmt: skip
+    bindings = {
+        lattice.rhs: UserFunction(field.function, (size,)), lattice.DIMENSION: size,
+        lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
+        gaussians.STATE: state + len(kills) // 2, gaussians.WIDE: is_wide,
+    } | kills | watches  # fmt: skip
+    if target == "cpu" and not is_wide and not watches:
+        return kernels.cpu_kernel(stepper.follow_lanes, precision=precision, bindings=bindings)
+    return kernels.for_each(stepper.follow, precision=precision, bindings=bindings)

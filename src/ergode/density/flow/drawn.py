@@ -35,12 +35,12 @@ class Drawn(Carrier):
     def __init__(
         self, field: VectorField, prior: Gaussian | Mixture, parameters: np.ndarray,
         scales: tuple[np.ndarray, np.ndarray], noise: np.ndarray | None, duration: float,
-        count: int = POINTS,
+        count: int = POINTS, **options: Any,
     ) -> None:  # fmt: skip
         start = start_of(Samples(_spread(prior, count)), None, 0.0)
         super().__init__(
             field, [start], parameters, scales, device=resolve("cpu"), precision="float64",
-            fine=_FINE,
+            fine=_FINE, **options,
         )  # fmt: skip
         self._root = None if noise is None else root_of(noise)
         self._random = np.random.default_rng(0)
@@ -77,7 +77,7 @@ class Drawn(Carrier):
             chosen = self._random.permutation(np.minimum(chosen, log.size - 1))
             self.points[:] = self.points[:, :, chosen]
             self._steps[:] = self._steps[:, chosen]
-            log[:] = top + np.log(weight.mean())
+            log[:] = top + np.log(weight.mean())  # `weigh` has set to zero what is killed
         return constants
 
     def _kick(self, root: Any) -> None:

@@ -10,6 +10,13 @@ so that P' = J P + P J^T + Q with the slopes J of the field over the cell. With 
 those of a Gaussian to the fourth order in its size, along each column. For a linear field all is
 exact.
 
+A killing rate k has slopes g and curvatures H along the columns of S. It takes from the logarithm
+of the mass, moves the mean away from where it is high, and narrows the cell there:
+
+    d(log w)/dt = -k(m) - tr H / 2,    dm/dt = -S g,    dS/dt = -S H / 2,
+
+which is exact for a rate of the second order.
+
 D. L. Alspach, H. W. Sorenson, "Nonlinear Bayesian estimation using Gaussian sum approximations",
 IEEE Trans. Autom. Control 17 (1972); S. Sarkka, "On unscented Kalman filtering for state estimation
 of continuous-time nonlinear systems", IEEE Trans. Autom. Control 52 (2007).
@@ -22,13 +29,16 @@ import math
 import numpy as np
 
 from ergode.core.compiler.language import option, real, unroll
-from ergode.density.grid.lattice import DIMENSION, PARAMETERS, field_at
+from ergode.density.grid.lattice import DIMENSION, KILLED, PARAMETERS, field_at, killing
 from ergode.models.estimation.likelihood import COMPONENTS, H
 
 WIDE = option(False)
 """Whether cells are Gaussians; otherwise they are points."""
 STATE = option(1)
-"""Numbers of a cell: DIMENSION, or DIMENSION * (1 + DIMENSION) if it is a Gaussian."""
+"""Numbers of a cell: DIMENSION, or DIMENSION * (1 + DIMENSION) if it is a Gaussian.
+
+One more if it is killed: the integral of the rate.
+"""
 
 
 def _dual(s):
@@ -105,7 +115,59 @@ def motion(t, y, frame, noise, manner):
         )
     factor = real(manner[1]) / (2.0 * c * c)
     mean = tuple(real(centre[d]) + factor * bent[d] for d in range(DIMENSION))
+    if KILLED:
+        return _thinned(t, y, mean, moved, frame, manner)
     return mean + moved
+
+
+def _rate(y, t, frame):
+    return real(killing(y, t, tuple(frame.parameters[j] for j in range(PARAMETERS)))[0])
+
+
+def _at(y, a, b):
+    """The state of a cell's mean, and as far along its columns as `a` and `b` say."""
+    return tuple(
+        y[d] + sum((a[k] + b[k]) * y[DIMENSION + k * DIMENSION + d] for k in range(DIMENSION))
+        for d in range(DIMENSION)
+    )  # fmt: skip
+
+
+def _thinned(t, y, mean, moved, frame, manner):
+    """Derivative of the state of a cell, with what a killing rate does to it."""
+    c = real(manner[0])
+    none = tuple(real(0.0) for k in range(DIMENSION))
+    centre = _rate(_at(y, none, none), t, frame)
+    above = ()
+    slopes = ()
+    curves = ()
+    for k in unroll(range(DIMENSION)):
+        up = tuple(c if j == k else real(0.0) for j in range(DIMENSION))
+        one = _rate(_at(y, up, none), t, frame)
+        other = _rate(_at(y, tuple(-up[j] for j in range(DIMENSION)), none), t, frame)
+        above = above + (one,)  # noqa: RUF005
+        slopes = slopes + ((one - other) / (2.0 * c),)  # noqa: RUF005
+        curves = curves + (real(manner[1]) * ((one - centre) + (other - centre)) / (c * c),)  # noqa: RUF005
+    rate = centre + 0.5 * sum(curves[k] for k in range(DIMENSION))
+    rate = rate if centre >= 0.0 else real(math.nan)  # the cell is dropped
+    mean = tuple(
+        mean[d] - sum(slopes[k] * y[DIMENSION + k * DIMENSION + d] for k in range(DIMENSION))
+        for d in range(DIMENSION)
+    )
+    narrowed = ()
+    for k in unroll(range(DIMENSION)):
+        column = tuple(moved[k * DIMENSION + d] for d in range(DIMENSION))
+        for j in unroll(range(DIMENSION)):
+            bend = curves[k]
+            if j != k:
+                first = tuple(c if i == min(j, k) else real(0.0) for i in range(DIMENSION))
+                second = tuple(c if i == max(j, k) else real(0.0) for i in range(DIMENSION))
+                both = _rate(_at(y, first, second), t, frame)
+                bend = real(manner[1]) * ((both - above[j]) - (above[k] - centre)) / (c * c)
+            column = tuple(
+                column[d] - 0.5 * bend * y[DIMENSION + j * DIMENSION + d] for d in range(DIMENSION)
+            )
+        narrowed = narrowed + column
+    return mean + narrowed + (rate,)
 
 
 def expected(index, count, t, reach, parameters, points, out):

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ergode.core.errors import PlanError
+from ergode.core.math.tall import turned
 from ergode.density.initial import ellipsoid
 from ergode.density.tail import CUT_MOST
 from ergode.models.estimation.covariances import root_of
@@ -45,6 +46,7 @@ class Pattern:
     signs: np.ndarray  # [point], 1 or -1: each half of the points stands for all
     spacing: float  # of the lattice; 0 if it is none
     ideal: float  # effective number of points for the normal distribution
+    made_by: tuple[int, float, float]  # arguments of `pattern`
     scale: float = 1.0  # on the spacing
     shell: float = 0.0  # fraction of the weight of points at the edge, by a normal density
 
@@ -54,7 +56,7 @@ class Pattern:
     @cached_property
     def neighbours(self) -> np.ndarray:
         """As of a `Start`."""
-        return _neighbours(self.index)
+        return neighbours_of(self.index)
 
     @cached_property
     def log_share(self) -> np.ndarray:
@@ -84,8 +86,9 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
         signs = np.where(np.arange(len(z)) < len(z) // 2, 1, -1)
         log_volume -= math.log(len(z))
         return Pattern(
-            z, log_volume, np.full(len(z), -math.log(len(z))), np.empty((0, 1 + size), np.int64),
+            z, log_volume, np.full(len(z), -math.log(len(z))), np.empty((0, 1 + size), np.int32),
             np.zeros(len(z), np.int8), signs.astype(np.int8), 0.0, float(len(z)),
+            (size, spacing, cut),
         )  # fmt: skip
     reach = float(np.sqrt(chdtri(size, cut))) / spacing
     if reach < 1.0:
@@ -111,10 +114,14 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
     edge = (np.linalg.norm(k, axis=1) > reach - 1.0).astype(np.int8)
     ideal = (4 * math.pi) ** (size / 2) / spacing**size
     shell = float(weight @ edge / weight.sum())
-    index = np.concatenate([np.zeros((len(k), 1), np.int64), k.astype(np.int64)], axis=1)
-    return Pattern(z, volume, log_normal, index, edge, signs, spacing, ideal, scale, shell)
+    index = np.concatenate([np.zeros((len(k), 1)), k], axis=1).astype(np.int32)
+    made_by = size, spacing, cut
+    return Pattern(
+        z, volume, log_normal, index, edge, signs, spacing, ideal, made_by, scale, shell
+    )  # fmt: skip
 
 
+@lru_cache(maxsize=64)
 def spacing_of(
     size: int, wanted: float | None, cut: float, count: int = _POINTS_BY_DEFAULT,
     least: float = SPACING,
@@ -165,7 +172,7 @@ class Start:
             return self.laid[0]
         assert self.shape is not None
         mean, edges = self.frames[0]
-        return np.asarray(mean + (self.shape.z / self.shape.scale) @ edges.T)
+        return np.asarray(mean + turned(self.shape.z, edges.T / self.shape.scale))
 
     @property
     def log_weights(self) -> np.ndarray:
@@ -185,7 +192,7 @@ class Start:
     @cached_property
     def neighbours(self) -> np.ndarray:
         """For each point the next ones along each axis [axis, 2, point]: their places, or -1."""
-        return _neighbours(self.index) if self.shape is None else self.shape.neighbours
+        return neighbours_of(self.index) if self.shape is None else self.shape.neighbours
 
     def whole(self) -> Start:
         """The same lattice, whose edge is where it has no neighbours."""
@@ -222,7 +229,7 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
             log = np.log(prior.weights)
         signs = np.where(np.arange(len(log)) % 2 == 0, 1, -1).astype(np.int8)
         ideal = 1.0 / float(prior.weights @ prior.weights)
-        none = np.empty((0, size + 1), np.int64)
+        none = np.empty((0, size + 1), np.int32)
         edge = np.zeros(len(log), np.int8)
         return Start(prior, signs, edge, none, ideal, 0.0, laid=(prior.points, log))
     if isinstance(prior, Mixture):
@@ -292,29 +299,49 @@ def _effective(log: np.ndarray) -> float:
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
-def distinct(index: np.ndarray) -> np.ndarray:
-    """Different rows of an `index` [point, 1 + dimension], in order."""
-    code, _ = _codes(index)
-    return index[np.unique(code, return_index=True)[1]]
-
-
 def _codes(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A number for each row, in order, and how far it goes by a step along each column."""
     low = index.min(axis=0)
     span = index.max(axis=0) - low + 3
     strides = np.append(np.cumprod(span[:0:-1])[::-1], 1)
-    return (index - low + 1) @ strides, strides
+    return index @ strides - (low - 1) @ strides, strides
 
 
-def _neighbours(index: np.ndarray) -> np.ndarray:
+def neighbours_of(index: np.ndarray) -> np.ndarray:
     """As of a `Start`, of points with an `index` [point, 1 + dimension]."""
     code, strides = _codes(index)
-    order = np.argsort(code, kind="stable")  # quick where they are nearly in order
+    numbers = np.arange(len(code), dtype=np.int32)
+    found = np.empty((len(strides) - 1, 2, len(code)), np.int32)
+    if (room := int(code.max() + strides.max() + 1)) <= _ROOM * len(code):
+        table = np.full(room, -1, np.int32)
+        table[code] = numbers
+        for d, stride in enumerate(strides[1:]):
+            found[d] = table[code + stride], table[code - stride]
+        return found
+    order = np.argsort(code, kind="stable").astype(np.int32)  # quick where nearly in order
     ordered = code[order]
-    found = np.full((len(strides) - 1, 2, len(code)), -1, np.int32)
+    found.fill(-1)
     for d, stride in enumerate(strides[1:]):
         place = np.minimum(np.searchsorted(ordered, ordered + stride), len(code) - 1)
         has = np.flatnonzero(ordered[place] == ordered + stride)
         one, other = order[has], order[place[has]]
         found[d, 0, one], found[d, 1, other] = other, one
     return found
+
+
+_ROOM = 32  # places of a table for each point: it is quicker than sorting
+
+
+def least_of(weight: np.ndarray, share: float) -> float:
+    """A weight, such that those below it are at most this share of the sum of all.
+
+    It is the largest one, but for a sixteenth: weights are counted in bins.
+    """
+    bins = np.ascontiguousarray(weight, np.float64).view(np.int64) >> _BITS
+    low = int(bins.min())
+    below = np.cumsum(np.bincount(bins - low, weight))
+    first = int(np.searchsorted(below, share * below[-1], side="right"))
+    return float(np.int64(low + first << _BITS).view(np.float64))
+
+
+_BITS = 48  # of a number that do not matter: the others are its exponent, and a sixteenth

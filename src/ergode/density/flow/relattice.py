@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ergode.density.flow.points import Start, count_of, distinct, in_frame
+from ergode.core.math.tall import quadratic, spread, squares, turned
+from ergode.density.flow.points import Start, count_of, in_frame, least_of, neighbours_of
 from ergode.models.estimation.covariances import root_of
 
 FEWEST = 0.3
@@ -71,9 +72,8 @@ def next_start(
     power = _power(base, gain, wanted)
     weight = np.exp(base + power * gain - (base + power * gain).max())
     weight /= weight.sum()
-    mean = weight @ points
-    away = points - mean
-    root = root_of((away * weight[:, None]).T @ away)
+    mean, away, covariance = spread(weight, points)
+    root = root_of(covariance)
     is_beyond = edge > _BEYOND and len(start.frames) == 1
     if is_beyond:
         mean, root = _beyond(start, points, base + gain) or (mean, root)
@@ -113,9 +113,8 @@ def _laid_again(
     some = slice(None, None, max(1, len(points) // _SEEN))
     power = _farthest(base[some], gain[some])
     weight = _normal(base + power * gain)
-    mean = weight @ points
-    away = points - mean
-    root = root_of((away * weight[:, None]).T @ away)
+    mean, away, covariance = spread(weight, points)
+    root = root_of(covariance)
     if start.shape is not None:
         before, by = start.frames[0]
         log_density = base + gain - start.shape.log_volume[known]
@@ -137,7 +136,7 @@ def _farthest(base: np.ndarray, gain: np.ndarray) -> float:
     best, most = 0.0, 0.0
     for power in 1.5 ** -np.arange(100.0):
         weight = _normal(base + power * gain)
-        effective = 1.0 / float(weight @ weight)
+        effective = 1.0 / squares(weight)
         if effective >= _ENOUGH * len(base):
             return float(power)
         if effective > most:
@@ -165,7 +164,8 @@ def _cut(root: np.ndarray, away: np.ndarray, weight: np.ndarray, cut: float, mor
     """
     from scipy.special import chdtrc, chdtri
 
-    square = (np.linalg.solve(root, away.T) ** 2).sum(axis=0)
+    inverse = np.linalg.inv(root)
+    square = quadratic(away, inverse.T @ inverse)
     if not more and float(weight[square > chdtri(len(root), cut)].sum()) <= _OUTSIDE:
         return cut
     order = np.argsort(square)
@@ -188,49 +188,76 @@ def divided(
     base, gain = start.log_weights, np.where(known, log_weights - start.log_weights, -np.inf)
     # A filament that passes between the centres of cells shows in a tempered density.
     power = _power(base[known], gain[known], FEWEST * start.ideal)
-    full = log_weights
-    log_weights = base + (power * gain if power > 0 else 0.0)
-    order, below = _ordered(log_weights)
-    unseen, of_unseen = _ordered(smeared)
-    chosen = start.index[np.append(order[below >= _FAINT], unseen[of_unseen >= _UNSEEN])]
-    central = start.index[order[below >= _OUTER]]
-    steps = np.zeros((2 * size, size + 1), np.int64)
-    for d in range(size):
-        steps[2 * d, 1 + d], steps[2 * d + 1, 1 + d] = 1, -1
-    cells = distinct(np.concatenate([chosen, (central[:, None] + steps).reshape(-1, size + 1)]))
+    weight = _normal(base + (power * gain if power > 0 else 0.0))
+    central = np.flatnonzero(weight >= least_of(weight, _OUTER))
+    has_weight = weight >= least_of(weight, _FAINT)
+    weight = _normal(smeared)
+    has_weight |= weight >= least_of(weight, _UNSEEN)
+    cells = _with_neighbours(start, has_weight, central)
     along = np.full(size, parts)
     if not is_uneven:
-        along = _divisions(start, full, order[below >= _OUTER], parts)
+        along = _divisions(start, log_weights, central, parts)
     corners = np.indices(tuple(along)).reshape(size, -1).T
-    parents = np.repeat(cells, len(corners), axis=0)
-    index = parents.copy()
-    index[:, 1:] = along * parents[:, 1:] + np.tile(corners, (len(cells), 1))
     finer = float(np.prod(along)) ** (1.0 / size)  # edges keep their volume
     spacing = start.spacing / finer
-    points = np.empty((len(index), size))
-    log = np.empty(len(index))
+    points = np.empty((len(cells), len(corners), size))
+    log = np.empty(points.shape[:2])
     frames = []
     for component, (origin, edges) in enumerate(start.frames):
         # The first part of a cell lies before its centre.
         edges = edges * (finer / along)
         first = origin - 0.5 * spacing * edges @ (along - 1.0)
-        own = index[:, 0] == component
-        points[own] = first + spacing * index[own, 1:] @ edges.T
+        own = cells[:, 0] == component if len(start.frames) > 1 else slice(None)
+        parents = first + turned(cells[own, 1:] * along, spacing * edges.T)
+        there = parents[:, None] + corners @ (spacing * edges.T)
         volume = float(np.linalg.slogdet(edges)[1]) + size * np.log(spacing)
-        log[own] = start.log_density(component, points[own]) + volume
+        density = start.log_density(component, there.reshape(-1, size)) + volume
+        points[own], log[own] = there, density.reshape(-1, len(corners))
         frames.append((first, edges))
-    signs = np.where(index[:, 1:].sum(axis=1) % 2 == 0, 1, -1).astype(np.int8)
-    return replace(
-        start, laid=(points, log), signs=signs, index=index, spacing=spacing,
-        frames=tuple(frames), shape=None,
-    ).whole()  # fmt: skip
+    index = np.empty((*log.shape, 1 + size), np.int32)
+    index[..., 0] = cells[:, :1]
+    index[..., 1:] = cells[:, None, 1:] * along + corners
+    index = index.reshape(-1, 1 + size)
+    made = replace(
+        start, laid=(points.reshape(-1, size), log.ravel()),
+        signs=(1 - 2 * (index[:, 1:].sum(axis=1) & 1)).astype(np.int8), index=index,
+        spacing=spacing, frames=tuple(frames), shape=None,
+    )  # fmt: skip
+    made.__dict__["neighbours"] = _of_parts(neighbours_of(cells), along, corners)
+    return made.whole()
 
 
-def _ordered(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places of points by their weights, and the share of the weight up to each of them."""
-    weight = _normal(log_weights)
-    order = np.argsort(weight)
-    return order, np.cumsum(weight[order])
+def _with_neighbours(start: Start, chosen: np.ndarray, central: np.ndarray) -> np.ndarray:
+    """Index of the `chosen` cells (a mask), and of all beside the `central` ones (numbers)."""
+    chosen, missing = chosen.copy(), []
+    for d, both in enumerate(start.neighbours):
+        for step, there in zip((1, -1), both[:, central], strict=True):
+            chosen[there[there >= 0]] = True
+            beyond = start.index[central[there < 0]]
+            beyond[:, 1 + d] += step
+            missing.append(beyond)
+    return np.concatenate([start.index[chosen], np.unique(np.concatenate(missing), axis=0)])
+
+
+def _of_parts(beside: np.ndarray, along: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """Neighbours [axis, 2, part] of the parts of cells, from those `beside` each cell.
+
+    The parts of a cell lie `along` the axes at `corners`, and are numbered cell after cell.
+    """
+    count, each = beside.shape[-1], len(corners)
+    found = np.empty((len(along), 2, count, each), np.int32)
+    own = np.arange(count, dtype=np.int32) * each
+    for d in range(len(along)):
+        stride = int(np.prod(along[d + 1 :]))
+        for side, (step, last) in enumerate(((1, along[d] - 1), (-1, 0))):
+            cell = np.where(beside[d, side] < 0, -1, beside[d, side] * each)
+            for number, place in enumerate(corners[:, d]):
+                if place != last:
+                    found[d, side, :, number] = own + (number + step * stride)
+                else:
+                    across = number - step * (along[d] - 1) * stride
+                    found[d, side, :, number] = np.where(cell < 0, -1, cell + across)
+    return found.reshape(len(along), 2, -1)
 
 
 def _divisions(
@@ -267,7 +294,7 @@ def _beyond(
     None if the parabola has no maximum. For linear systems it is exact.
     """
     centre, edges = start.frames[0]
-    z = np.linalg.solve(edges, (points - centre).T).T
+    z = turned(points - centre, np.linalg.inv(edges).T)
     size = z.shape[1]
     rows, columns = np.triu_indices(size)
     terms = np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
@@ -294,11 +321,14 @@ _OUTER = 3e-4  # of all weight: what cells without neighbours hold together
 
 def _power(base: np.ndarray, gain: np.ndarray, wanted: float) -> float:
     """The largest power up to one that leaves an effective number of points."""
+    weight = np.empty_like(base)
 
     def effective(power: float) -> float:
-        log = base + power * gain
-        weight = np.exp(log - log.max())
-        return float(weight.sum() ** 2 / (weight @ weight))
+        np.multiply(gain, power, out=weight)
+        np.add(weight, base, out=weight)
+        np.subtract(weight, weight.max(), out=weight)
+        np.exp(weight, out=weight)
+        return float(weight.sum() ** 2 / squares(weight))
 
     if effective(1.0) >= wanted:
         return 1.0

@@ -9,14 +9,13 @@ are weights of cells. They are no results: they tell which cells must be smaller
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ergode.core import kernels
 from ergode.density.flow import sums
-from ergode.density.flow.points import Start
-from ergode.density.flow.weighted import brief
+from ergode.density.flow.weighted import Moments, brief
 from ergode.density.grid import lattice
 
 if TYPE_CHECKING:
@@ -26,15 +25,13 @@ if TYPE_CHECKING:
 class Smeared:
     """Smeared weights of the points of a carrier, from its first measurement on."""
 
-    def __init__(self, carrier: Carrier, start: Start) -> None:
+    def __init__(self, carrier: Carrier) -> None:
         device, shape = carrier.device, (carrier.count, carrier.point_count)
         self._carrier = carrier
         self._before = device.empty(shape, np.float64)
         self._logs = device.empty(shape, np.float64)
         device.copy(carrier.log_weights, self._logs)
         self._widest = device.zeros(shape, np.float64)
-        self._start = start
-        (self._neighbours,) = device.put_together([start.neighbours])
 
     def before(self) -> None:
         """Note the log-weights before a measurement."""
@@ -45,7 +42,7 @@ class Smeared:
         carrier = self._carrier
         total = carrier.count * carrier.point_count
         if is_known:
-            tops = np.zeros(carrier.count)
+            summits = carrier.device.zeros((carrier.count, 1), np.float64)
         else:
             gain = carrier.device.empty((carrier.count, carrier.point_count), np.float64)
             minus = kernels.for_each(sums.gained)
@@ -53,84 +50,79 @@ class Smeared:
                 minus, total, carrier.point_count, self._before, carrier.log_weights, gain,
                 **brief(total),
             )  # fmt: skip
-            tops = carrier.tops(gain)
+            summits = carrier.summits(gain)
         kernel = kernels.for_each(sums.smear, bindings={lattice.DIMENSION: carrier.size})
-        (there,) = carrier.device.put_together([tops])
         carrier.device.run(
-            kernel, total, carrier.point_count, there, self._neighbours, self._before,
+            kernel, total, carrier.point_count, summits, carrier.beside, self._before,
             carrier.log_weights, self._logs, self._widest, **brief(total),
         )  # fmt: skip
 
-    def hidden(self) -> np.ndarray:
-        """How far moments may be off because likelihoods are thin [density], in deviations."""
+    def hidden(self, found: Moments, others: Any) -> np.ndarray:
+        """How far moments may be off because likelihoods are thin [density], in deviations.
+
+        `found` are the moments, and `others` the summits of the log-weights.
+        """
         carrier = self._carrier
-        tops = carrier.tops(self._logs)
-        (there,) = carrier.device.put_together([np.where(np.isfinite(tops), tops, 0.0)])
         out = carrier.device.empty((carrier.count, 2, carrier.groups), np.float64)
+        summits = carrier.summits(self._logs)
         groups = carrier.count * carrier.groups
         total = carrier.count * carrier.point_count
         carrier.device.run(
-            kernels.for_each(sums.thin), groups, carrier.point_count, carrier.groups, there,
-            self._logs, self._widest, out, **brief(groups, total),
+            kernels.for_each(sums.thin), groups, carrier.point_count, carrier.groups,
+            summits, self._logs, self._widest, out, **brief(groups, total),
         )  # fmt: skip
-        whole, thin = np.moveaxis(np.asarray(carrier.device.get(out)).sum(axis=-1), 1, 0)
-        hidden = np.zeros(carrier.count)
-        for which in np.flatnonzero(thin > _THIN_MOST * whole).tolist():
-            points, log = carrier.host(which)
-            wide = np.asarray(carrier.device.get(self._widest))[which] > sums.THINNEST
-            hidden[which] = _hidden(points, log, self.host(which), wide, self._start.neighbours)
-        return hidden
+        added = np.asarray(carrier.device.get(carrier.gathered(out))).sum(axis=-1)
+        whole, thin = added.T
+        is_thin = thin > _THIN_MOST * whole
+        if not is_thin.any():
+            return np.zeros(carrier.count)
+        mended = carrier.moments_by(self._mended(summits, others))
+        deviation, wide = (
+            np.sqrt(np.diagonal(one.covariance, axis1=1, axis2=2)) for one in (found, mended)
+        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            off = np.maximum(np.abs(mended.mean - found.mean), np.abs(wide - deviation))
+            return np.where(is_thin, (off / deviation).max(axis=1), 0.0)
+
+    def _mended(self, *summits: Any) -> Any:
+        """Log-weights where thin likelihoods count in cells, not at points, on the device.
+
+        Where they meet the points of a few cells, these have the smeared weight together. Where
+        they meet none, cells have their smeared weights.
+        """
+        carrier, device = self._carrier, self._carrier.device
+        total = carrier.count * carrier.point_count
+        out, *pairs = (device.empty(self._logs.shape, np.float64) for _ in range(5))
+        near, other = pairs[:2], pairs[2:]
+        arrays = carrier.log_weights, self._logs, self._widest
+        few = brief(total)
+        device.run(
+            kernels.for_each(sums.part), total, carrier.point_count, *summits, *arrays, *near, **few
+        )  # fmt: skip
+        for d in range(carrier.size):
+            device.run(
+                kernels.for_each(sums.around), total, carrier.point_count, d, carrier.beside, *near,
+                *other, **few,
+            )  # fmt: skip
+            near, other = other, near
+        device.run(
+            kernels.for_each(sums.mend), total, carrier.point_count, *arrays, *near, out, **few
+        )
+        return out
 
     def host(self, which: int) -> np.ndarray:
         """Logarithms of the smeared weights of a density [point], on the host."""
         return np.array(self._carrier.device.get(self._logs)[which])
 
-    def leave(self, chosen: np.ndarray, start: Start) -> None:
-        """Go on with the `chosen` points of a single density, which are those of a start."""
-        device = self._carrier.device
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """What is kept between two measurements, on the device."""
+        return {"smeared": self._logs, "widest": self._widest}
+
+    def leave(self, there: Any) -> None:
+        """Go on with points whose numbers are `there`, on the device."""
         for name in ("_before", "_logs", "_widest"):
-            kept = np.ascontiguousarray(np.asarray(device.get(getattr(self, name)))[..., chosen])
-            setattr(self, name, device.empty(kept.shape, kept.dtype))
-            device.copy(kept, getattr(self, name))
-        self._start = start
-        (self._neighbours,) = device.put_together([start.neighbours])
+            setattr(self, name, self._carrier.chosen(getattr(self, name), there))
 
 
-def _hidden(
-    points: np.ndarray, log: np.ndarray, smeared: np.ndarray, is_thin: np.ndarray,
-    neighbours: np.ndarray,
-) -> float:  # fmt: skip
-    """How far moments of points may be off because likelihoods are thin, in deviations.
-
-    Where thin likelihoods meet the points of a few cells, these have the smeared weight together.
-    Where they meet none, cells have their smeared weights.
-    """
-    top = max(log.max(), smeared.max())
-    weight, cells = np.exp(log - top), np.where(is_thin, np.exp(smeared - top), 0.0)
-    near = _around(cells, neighbours)
-    seen = _around(np.where(is_thin, weight, 0.0), neighbours)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        thin = np.where(seen * _MET > near, weight * near / seen, cells)
-    mended = np.where(is_thin, thin, weight)
-    (mean, deviation), (other, wide) = (_moments(points, one) for one in (weight, mended))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return float((np.maximum(np.abs(other - mean), np.abs(wide - deviation)) / deviation).max())
-
-
-def _moments(points: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of weighted points [variable]."""
-    share = weight / weight.sum()
-    mean = share @ points
-    return mean, np.sqrt(share @ (points - mean) ** 2)
-
-
-def _around(x: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
-    """Sums over a point and all points beside it, across corners too."""
-    for up, down in neighbours:
-        padded = np.append(x, 0.0)  # a neighbour that is not there has the number -1
-        x = x + padded[up] + padded[down]
-    return x
-
-
-_MET = 10.0  # smeared weight of a few cells, relative to that of their points
 _THIN_MOST = 1e-4  # of the smeared weight in cells with a thin likelihood, that is left alone

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import devices, launch, progress
+from ergode.core import checkpoint, devices, launch, progress, resident
 from ergode.core.compiler.language import UserFunction
 from ergode.core.errors import FailureWarning, InterruptionWarning, PlanError
 from ergode.core.launch import room_on
@@ -16,25 +16,20 @@ from ergode.core.status import Status
 from ergode.density.flow import images
 from ergode.density.flow.approach import law_of
 from ergode.density.flow.carrier import Carrier
-from ergode.density.flow.points import Start, start_of, wide_start_of
+from ergode.density.flow.kept import named, restored_start, start_state
+from ergode.density.flow.points import Start, least_of, start_of, wide_start_of
 from ergode.density.flow.relattice import AGREED, FEWEST, HIDDEN, ROUNDS, UNEVEN, next_start
+from ergode.density.flow.reliable import unreliable_from
 from ergode.density.flow.weighted import Moments
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
-from ergode.density.record import Record, records_of, values_of, write
-from ergode.density.tail import CUT_MOST, EVIDENCE_MOST
+from ergode.density.record import Record, records_of, values_of, within, write
 from ergode.models.estimation.approach import ClosestApproach
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior, Samples
-
-MEAN_MOST = 0.05
-"""Largest error of a reliable mean, in deviations."""
-
-DEVIATION_MOST = 0.05
-"""Largest relative error of a reliable deviation."""
 
 
 @dataclass
@@ -47,6 +42,7 @@ class Group:
     active: np.ndarray  # [density]: whether its points still stand for it
     log_mass: np.ndarray  # [density]: logarithm of the mass just after the latest measurement
     lost: np.ndarray  # [density]: mass lost before it
+    is_first: bool = True  # whether the points are those of the priors
 
 
 @dataclass
@@ -84,6 +80,8 @@ class FlowSolver:
         # Whose value a gate leaves out: decided once, when a density first comes to it.
         self._left_out = np.zeros((count, len(asked.measurements)), bool)
         self._waiting: list[tuple[Group, int]] = []  # with the number of the next action
+        self._single = checkpoint.SingleRun("densities")
+        self._batch = np.empty(0, np.int64)
 
     def solve(self) -> None:
         """Run all densities, as many at a time as fit in memory."""
@@ -103,9 +101,12 @@ class FlowSolver:
                 for count, some in alike.items():
                     for first, last in devices.spans(len(some), self._count_that_fits(count)):
                         batch = np.array(some[first:last])
-                        self._waiting = [(self._group(batch, [each[one] for one in batch]), 0)]
-                        while self._waiting:
-                            self._go(*self._waiting.pop())
+                        with checkpoint.single_run("densities", self.options["device"]) as single:
+                            self._single, self._batch = single, batch
+                            self._waiting = self._begun(batch, [each[one] for one in batch])
+                            while self._waiting:
+                                self._go(*self._waiting.pop())
+                            single.boundary(self._state, 1.0)
                         report(len(batch))
             except KeyboardInterrupt:
                 if not any(record.done for record in self.records):
@@ -134,6 +135,61 @@ class FlowSolver:
                 f"for {room / 1e9:.2g} GB on {device.name}; use larger widths"
             )
         return int(max(1, min(room // each, _POINTS_AT_ONCE // point_count)))
+
+    # ---- checkpoints
+
+    def _begun(self, batch: np.ndarray, starts: list[Start]) -> list[tuple[Group, int]]:
+        """Groups of a batch, each with the number of its next action, new or from a state."""
+        state = self._single.state
+        if state is None:
+            return [(self._group(batch, starts), 0)]
+        found, of_prior = [], dict(zip(batch.tolist(), starts, strict=True))
+        for k in range(int(state["waiting"])):
+            own = within(state, f"group_{k}.")
+            which, laid = own["which"], within(own, "start.")
+            each = [of_prior[one] for one in which.tolist()]
+            if laid:
+                each = [restored_start(self.asked.priors[which[0]], laid)]
+            group = self._group(which, each)
+            group.is_first = not laid
+            group.active, group.log_mass, group.lost = (
+                own[name] for name in ("active", "log_mass", "lost")
+            )
+            group.carrier.restore(within(own, "carrier."))
+            found.append((group, int(own["number"])))
+        for one in batch.tolist():
+            self.records[one].restore(within(state, f"record_{one}."))
+            self.records[one].values["status"][...] = state["status"][one]
+        self._reached, self._left_out = state["reached"], state["left_out"]
+        self.work = {name: int(state[f"work.{name}"]) for name in self.work}
+        self.ended_early = str(state["ended_early"])
+        return found
+
+    def _state(self) -> dict[str, Any]:
+        """What `_begun` takes."""
+        found: dict[str, Any] = named("work.", self.work) | {
+            "waiting": len(self._waiting), "reached": self._reached, "left_out": self._left_out,
+            "status": np.array([one.values["status"] for one in self.records]),
+            "ended_early": self.ended_early,
+        }  # fmt: skip
+        for k, (group, number) in enumerate(self._waiting):
+            own = named("carrier.", group.carrier.state()) | {
+                "which": group.which, "number": number, "active": group.active,
+                "log_mass": group.log_mass, "lost": group.lost,
+            }  # fmt: skip
+            if not group.is_first:
+                own |= named("start.", start_state(group.starts[0]))
+            found |= named(f"group_{k}.", own)
+        for one in self._batch.tolist():
+            found |= named(f"record_{one}.", self.records[one].state())
+        return found
+
+    def _offer(self, group: Group, number: int) -> None:
+        """Offer the present state; the next action of a group is `number`."""
+        if self._single.is_kept:
+            self._waiting.append((group, number))
+            self._single.boundary(self._state, number / (1 + len(self._actions)))
+            self._waiting.pop()
 
     # ---- the way through times, maneuvers and measurements
 
@@ -165,6 +221,7 @@ class FlowSolver:
                 self._move(group, number)
             if not group.active.any():
                 return
+            self._offer(group, number + 1)
         if self.smooth:
             self._go_again(group)
 
@@ -192,12 +249,16 @@ class FlowSolver:
 
     def _replayed(self, which: np.ndarray, starts: list[Start], until: int) -> Group:
         """A group of new points, taken through all actions before `until`, and nothing recorded."""
-        group = self._group(which, starts)
-        for number, (_, action) in enumerate(self._actions[:until]):
+        group, begin = self._group(which, starts), self._actions[0][0]
+        for number, (time, action) in enumerate(self._actions[:until]):
+            if group.carrier.is_steady and not isinstance(action, Measurement | Maneuver):
+                continue
+            group.carrier.follow(begin, time)
+            begin = time
             if isinstance(action, Measurement):
                 self._weigh(group, action, self._index_of(number))
-            elif not isinstance(action, Row | ClosestApproach):
-                self._move(group, number)
+            elif isinstance(action, Maneuver):
+                group.carrier.jump(action, self._places(group))
         return group
 
     def _weigh(self, group: Group, measurement: Measurement, index: int) -> np.ndarray:
@@ -213,7 +274,7 @@ class FlowSolver:
         distance, left_out = gated(group.carrier, measurement, self._places(group))
         self._left_out[group.which[group.active], index] = left_out[group.active]
         constants = self._weigh(group, measurement, index)
-        after = group.carrier.judged()
+        after = _judged(group)
         for place in np.flatnonzero(group.active).tolist():
             summary = _summary(before, group, place)
             record = self.records[group.which[place]]
@@ -224,7 +285,7 @@ class FlowSolver:
         for place in np.flatnonzero(needs).tolist():
             fresh, latest = self._follow_posterior(group, place, number, after)
             one = slice(place, place + 1)
-            fresh.lost = group.lost[one]
+            fresh.lost, fresh.is_first = group.lost[one], False
             was = before.log_mass[one]
             self._conclude(fresh, index, latest, was, constants[one], measurement)
             if number + 1 < len(self._actions):
@@ -252,7 +313,7 @@ class FlowSolver:
             if len(following) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
             fresh = self._replayed(which, [following], number + 1)
-            moments = fresh.carrier.judged()
+            moments = _judged(fresh)
             if following is start or not _which_need([following], moments).any():
                 break
             start = following
@@ -302,9 +363,10 @@ class FlowSolver:
         for record, place, middle in zip(records, places.tolist(), mean, strict=True):
             lattice, pieces = record.lattice, (np.empty(0, np.int64), np.empty(0))
             if self.keep != "none":
-                lattice, pieces = images.draw(
+                lattice, (keys, mass) = images.draw(
                     *carrier.host(place), group.starts[place], lattice, middle
                 )
+                pieces = resident.sent(keys), resident.sent(mass)
             record.values["grid_shift"][row] = lattice.centre - record.lattice.centre
             middle[...] = record.lattice.near(middle, record.lattice.centre)
             record.keep_cells(row, partial(_same, pieces))
@@ -393,7 +455,7 @@ _IMPOSSIBLE = (
 )
 _TURNED_MOST = 0.4  # of a period between neighbours: they have no common direction
 _POINTS_AT_ONCE = 1 << 24
-_NARROW = 100.0  # times narrower points than the prior's have errors relative to their width
+_NARROW = 10.0  # times narrower points than the prior's have errors relative to their width
 _TIMES_AT_EDGE = 6
 POINTS_OF_REFINED = 300_000
 _FAINT = 1e-6  # points with at most this share of the weight are left out after a measurement
@@ -405,10 +467,9 @@ def _drop_faint(group: Group) -> None:
     start, log = group.starts[0], group.carrier.host(0)[1]
     if not len(start.index) or not group.active.all():
         return
-    order = np.argsort(log)
-    weight = np.exp(log[order] - log[order[-1]])
-    chosen = np.sort(order[np.cumsum(weight) > _FAINT * weight.sum()])
-    if len(chosen) > _FEWER * len(order):
+    weight = np.exp(log - log.max())
+    chosen = np.flatnonzero(weight >= least_of(weight, _FAINT))
+    if len(chosen) > _FEWER * len(log):
         return
     start = start.only(chosen)
     group.starts[0] = start
@@ -425,6 +486,14 @@ def _weights(
         away = group.carrier.short_way(points[:, :size] - moments.mean[place]) ** 2
         far = (away / np.diagonal(moments.covariance[place])).max(axis=1)
     return log, group.carrier.smeared(place), np.where(np.isfinite(far), far, 0.0)
+
+
+def _judged(group: Group) -> Moments:
+    """Moments of a group after a measurement.
+
+    Where halves of the points disagree, the points are laid again, whatever hides between them.
+    """
+    return group.carrier.judged(partial(_agree, group.starts))
 
 
 def _which_need(starts: list[Start], moments: Moments) -> np.ndarray:
@@ -456,7 +525,7 @@ def scales_of(priors: list[Prior]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of each prior [density, variable]."""
     return (
         np.stack([np.asarray(one.mean, np.float64) for one in priors]),
-        np.stack([np.sqrt(np.diag(one.covariance)) for one in priors]),
+        np.sqrt(np.stack([one.covariance for one in priors]).diagonal(axis1=1, axis2=2)),
     )
 
 
@@ -495,45 +564,3 @@ def _summary(moments: Moments, group: Group, place: int) -> Summary:
         group.carrier.point_count, kept, moments.mean[place], moments.covariance[place],
         np.full(group.carrier.size, np.nan), 0.0,
     )  # fmt: skip
-
-
-def unreliable_from(
-    values: dict[str, np.ndarray], grid: np.ndarray, times: np.ndarray
-) -> np.ndarray:
-    """First time at which each density may be wrong; `times` are those of measurements."""
-    rows = (values["mean_error"] > MEAN_MOST) | (values["deviation_error"] > DEVIATION_MOST)
-    measured = (
-        (values["posterior_shift"] > MEAN_MOST) | (values["evidence_shift"] > EVIDENCE_MOST)
-        | (values["posterior_cut"] > CUT_MOST)
-    )  # fmt: skip
-    bad = np.concatenate([rows, measured], axis=1)
-    found = np.where(bad, np.concatenate([grid, times]), np.inf).min(axis=1, initial=np.inf)
-    return np.where(bad.any(axis=1), found, np.nan)
-
-
-def flow_warning(solver: FlowSolver) -> str:
-    """Warning text for densities that may be wrong; empty if there are none."""
-    lost = float(np.nanmax(solver.records[0].whole["mass_lost"], initial=0.0))
-    unreliable = solver.unreliable_from
-    bad = np.isfinite(unreliable)
-    said = []
-    if lost > max(_LOST_MOST, 2.0 * solver.cut):
-        said.append(
-            f"{100 * lost:.2g} % of the probability is at points whose solutions become infinite "
-            "or need too many steps: it was dropped"
-        )
-    if np.isfinite(solver.bend_time):
-        said.append(
-            f"noise makes Gaussian cells so wide that the field bends within them, from time "
-            f"{solver.bend_time:g} on - use scheme='split', or ergode.particles"
-        )
-    elif bad.any():
-        who = "the density" if bad.size == 1 else f"{bad.sum()} of {bad.size} densities"
-        said.append(
-            f"{who} may be wrong from time {unreliable[bad].min():g} on, by the difference of both "
-            "halves of the points - use a smaller width, or ergode.particles"
-        )
-    return "; ".join(said)
-
-
-_LOST_MOST = 0.01

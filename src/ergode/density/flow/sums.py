@@ -22,10 +22,13 @@ PERIODS = option(())
 TOGETHER = 8
 """Number of sums for which the weight of a point is worked out once."""
 
+NONE, WEIGHT, EDGE = -1, -2, -3
+"""Factors of a term that are no distance: one, the weight once more, whether it is at the edge."""
+
 
 def groups_of(count: int) -> int:
-    """Number of groups of `count` points: a power of two, up to 1024."""
-    return int(min(1024, 1 << max(0, int(count // 16).bit_length() - 1)))
+    """Number of groups of `count` points: a power of two, up to 8192."""
+    return int(min(8192, 1 << max(0, int(count // 16).bit_length() - 1)))
 
 
 def weigh(index, count, t, parameters, values, precisions, points, log_weights):
@@ -46,13 +49,76 @@ def weigh(index, count, t, parameters, values, precisions, points, log_weights):
 
 
 def largest(index, count, groups, log_weights, out):
-    """Largest log-weight in one group of points of one density. Out: `out` [density, groups]."""
+    """Largest log-weight in one group of points of one density: a kernel body.
+
+    Out: `out` [density, 2, groups], the weight and the number of its point.
+    """
     which = index // groups
     group = index - which * groups
     best = np.float64(-math.inf)
-    for i in range(group * count // groups, (group + 1) * count // groups):
-        best = max(best, log_weights[which, i])
-    out[which, group] = best
+    first = group * count // groups
+    place = first
+    for i in range(first, (group + 1) * count // groups):
+        if log_weights[which, i] > best:
+            best = log_weights[which, i]
+            place = i
+    out[which, 0, group] = best
+    out[which, 1, group] = place
+
+
+def highest(index, groups, fewer, found, out):
+    """Merge neighbouring groups of one density: a kernel body.
+
+    Model: `found` [density, 2, groups] by `largest`. Out: `out` [density, 2, fewer].
+    """
+    which = index // fewer
+    part = index - which * fewer
+    best = found[which, 0, part * groups // fewer]
+    place = found[which, 1, part * groups // fewer]
+    for k in range(part * groups // fewer, (part + 1) * groups // fewer):
+        if found[which, 0, k] > best:
+            best = found[which, 0, k]
+            place = found[which, 1, k]
+    out[which, 0, part] = best
+    out[which, 1, part] = place
+
+
+def summit(which, groups, found, points, out):
+    """The largest log-weight of one density, and its point: a kernel body.
+
+    Model: `found` by `largest`. Out: `out` [density, 1 + dimension]. The weight is zero if none is
+    finite, so that others can be relative to it. The distance of the point from the mean is at most
+    the square root of the number of points, in deviations: sums relative to it lose few digits.
+    """
+    best = found[which, 0, 0]
+    group = 0
+    for k in range(1, groups):
+        if found[which, 0, k] > best:
+            best = found[which, 0, k]
+            group = k
+    out[which, 0] = best if math.isfinite(best) else np.float64(0.0)
+    for d in unroll(range(DIMENSION)):
+        out[which, 1 + d] = points[d, which, np.int64(found[which, 1, group])]
+
+
+_AT_ONCE = 16  # groups whose numbers a thread asks for before it uses the first
+
+
+def gather(index, groups, fewer, found, out):
+    """Add up neighbouring groups of one sum of one density: a kernel body.
+
+    Model: `found` [sum, groups]. Out: `out` [sum, fewer].
+    """
+    row = index // fewer
+    part = index - row * fewer
+    each = groups // fewer
+    total = np.float64(0.0)
+    last = (part + 1) * each
+    for first in range(part * each, last, _AT_ONCE):
+        some = tuple(found[row, min(first + k, last - 1)] for k in range(_AT_ONCE))
+        for k in unroll(range(_AT_ONCE)):
+            total += some[k] if first + k < last else np.float64(0.0)
+    out[row, part] = total
 
 
 def gained(index, count, before, log_weights, out):
@@ -63,13 +129,13 @@ def gained(index, count, before, log_weights, out):
     out[which, place] = gain if gain > -math.inf else -math.inf
 
 
-def smear(index, count, tops, beside, before, log_weights, smeared, widest):
+def smear(index, count, summits, beside, before, log_weights, smeared, widest):
     """Add the logarithm of a smeared likelihood at one point of one density: a kernel body.
 
     A cell is not its point. `before` and `log_weights` [density, count] are those before and after
     a measurement. Their difference gives the distance from what was measured, in deviations. The
-    distances of the neighbours tell how it varies over the cell. Model: `tops` [density], the
-    largest difference; `beside` [dimension, 2, count], places of neighbours, or -1. In and out:
+    distances of the neighbours tell how it varies over the cell. Model: `summits` have the
+    largest differences; `beside` [dimension, 2, count], places of neighbours, or -1. In and out:
     `smeared`, sums of logarithms, and `widest` [density, count], the largest squared spread.
     """
     which = index // count
@@ -78,7 +144,7 @@ def smear(index, count, tops, beside, before, log_weights, smeared, widest):
     if not own > -math.inf:
         smeared[which, place] = -math.inf
         return
-    top = tops[which]
+    top = summits[which, 0]
     away = math.sqrt(max(np.float64(0.0), np.float64(2.0) * (top - own)))
     spread = np.float64(0.0)
     for d in range(DIMENSION):
@@ -99,17 +165,17 @@ def smear(index, count, tops, beside, before, log_weights, smeared, widest):
 _HALF_CELL = np.float64(0.25)  # square of half a cell
 
 
-def thin(index, count, groups, tops, smeared, widest, out):
+def thin(index, count, groups, summits, smeared, widest, out):
     """Smeared weight of one group of points, and of cells with a thin likelihood: a kernel body.
 
-    `tops` [density] are the largest logarithms. Out: `out` [density, 2, groups].
+    `summits` have the largest logarithms. Out: `out` [density, 2, groups].
     """
     which = index // groups
     group = index - which * groups
     total = np.float64(0.0)
     among = np.float64(0.0)
     for i in range(group * count // groups, (group + 1) * count // groups):
-        weight = math.exp(smeared[which, i] - tops[which])
+        weight = math.exp(smeared[which, i] - summits[which, 0])
         total += weight
         if widest[which, i] > THINNEST:
             among += weight
@@ -121,7 +187,58 @@ THINNEST = np.float64(2.25)
 """Largest squared spread of a distance over half a cell, in deviations of what was measured."""
 
 
-def turn(index, count, groups, tops, points, log_weights, out):
+def part(index, count, summits, others, log_weights, smeared, widest, near, seen):
+    """Smeared weight of a cell with a thin likelihood, and weight of its point: a kernel body.
+
+    `summits` and `others` have the largest of both. Out: `near` and `seen` [density, count].
+    """
+    which = index // count
+    place = index - which * count
+    near[which, place] = 0.0
+    seen[which, place] = 0.0
+    if widest[which, place] > THINNEST:
+        top = max(summits[which, 0], others[which, 0])
+        near[which, place] = math.exp(smeared[which, place] - top)
+        seen[which, place] = math.exp(log_weights[which, place] - top)
+
+
+def around(index, count, d, beside, near, seen, all_near, all_seen):
+    """Add the points beside a point along an axis `d` to it, of both arrays: a kernel body."""
+    which = index // count
+    place = index - which * count
+    one = near[which, place]
+    other = seen[which, place]
+    for side in range(2):
+        there = beside[d, side, place]
+        if there >= 0:
+            one += near[which, there]
+            other += seen[which, there]
+    all_near[which, place] = one
+    all_seen[which, place] = other
+
+
+def mend(index, count, log_weights, smeared, widest, near, seen, out):
+    """Log-weight of a point, or of its cell if its likelihood is thin: a kernel body.
+
+    Model: `near` and `seen` [density, count], smeared weights of cells around it, and weights of
+    their points. Out: `out` [density, count].
+    """
+    which = index // count
+    place = index - which * count
+    found = log_weights[which, place]
+    if widest[which, place] > THINNEST:
+        if seen[which, place] * _MET > near[which, place]:
+            ratio = near[which, place] / seen[which, place]
+            found = found + math.log(ratio) if ratio > 0.0 else np.float64(-math.inf)
+        else:
+            found = smeared[which, place]
+    out[which, place] = found
+
+
+_MET = np.float64(10.0)  # smeared weight of a few cells, relative to that of their points
+
+
+def turn(index, count, groups, summits, points, log_weights, out):
     """Sums of sines and cosines over one group of points of one density: a kernel body.
 
     Out: `out` [density, dimension, 2, groups], of periodic variables.
@@ -133,7 +250,12 @@ def turn(index, count, groups, tops, points, log_weights, out):
         along = np.float64(0.0)
         if PERIODS[d] > 0.0:
             for i in range(group * count // groups, (group + 1) * count // groups):
-                weight = math.exp(log_weights[which, i] - tops[which])
+                weight = math.exp(log_weights[which, i] - summits[which, 0])
+                if WIDE:  # a wrapped Gaussian
+                    turns = np.float64(2.0 * math.pi / PERIODS[d])
+                    weight *= math.exp(
+                        np.float64(-0.5) * turns * turns * _own(d, d, which, i, points)
+                    )
                 angle = np.float64(points[d, which, i]) * np.float64(2.0 * math.pi / PERIODS[d])
                 across += weight * math.sin(angle)
                 along += weight * math.cos(angle)
@@ -141,7 +263,7 @@ def turn(index, count, groups, tops, points, log_weights, out):
         out[which, d, 1, group] = along
 
 
-def fold(index, count, groups, beside, tops, points, log_weights, out):
+def fold(index, count, groups, beside, summits, points, log_weights, out):
     """Weighted squares of how states bend between neighbours, over one group: a kernel body.
 
     `beside` [dimension, 2, count]. Out: `out` [density, 1 + dimension, groups]: weights, and
@@ -152,7 +274,7 @@ def fold(index, count, groups, beside, tops, points, log_weights, out):
     total = np.float64(0.0)
     squares = tuple(np.float64(0.0) for d in range(DIMENSION))
     for i in range(group * count // groups, (group + 1) * count // groups):
-        weight = math.exp(log_weights[which, i] - tops[which])
+        weight = math.exp(log_weights[which, i] - summits[which, 0])
         for e in range(DIMENSION):
             up = beside[e, 0, i]
             down = beside[e, 1, i]
@@ -179,10 +301,10 @@ def _own(d, e, which, i, points):
     return total
 
 
-def _distance(d, weight, which, i, shifts, points):
+def _distance(d, weight, rim, which, i, summits, points):
     """What one factor of a term is; see `add_up`."""
     if d >= 0:
-        away = np.float64(points[d, which, i]) - shifts[which, d]
+        away = np.float64(points[d, which, i]) - summits[which, 1 + d]
         if len(PERIODS) > 0:
             period = np.float64(0.0)
             for e in unroll(range(DIMENSION)):
@@ -191,36 +313,118 @@ def _distance(d, weight, which, i, shifts, points):
             if period > 0.0:
                 away -= period * math.floor(away / period + np.float64(0.5))
         return away
-    return weight if d == -2 else np.float64(1.0)
+    if d == EDGE:
+        return rim
+    return weight if d == WEIGHT else np.float64(1.0)
 
 
-def add_up(index, count, groups, rows, columns, tops, shifts, signs, points, log_weights, out):
+def _wrapped(d, away, square):
+    """A Gaussian distance along a periodic variable, by the short way around: three means.
+
+    Of itself, of its square, and of its derivative by the long way. `away` and `square` are mean
+    and variance of the long way; by sums over periods if it is narrow, or else by Fourier series.
+    """
+    period = np.float64(0.0)
+    for e in unroll(range(DIMENSION)):
+        if e == d:
+            period = np.float64(PERIODS[e])
+    wide = math.sqrt(square)
+    mean = away
+    second = away * away + square
+    slope = np.float64(1.0)
+    half = np.float64(0.5) * period
+    if period > 0.0 and abs(away) + np.float64(8.0) * wide > half:
+        mean = np.float64(0.0)
+        if wide < _NARROW * period:
+            second = np.float64(0.0)
+            for k in range(-3, 4):
+                middle = away - k * period
+                low = (-half - middle) / wide
+                high = (half - middle) / wide
+                share = np.float64(0.5) * (math.erf(high * _ROOT_HALF) - math.erf(low * _ROOT_HALF))
+                first = _PER_ROOT_TWO_PI * math.exp(np.float64(-0.5) * low * low)
+                last = _PER_ROOT_TWO_PI * math.exp(np.float64(-0.5) * high * high)
+                mean += middle * share - wide * (last - first)
+                second += (middle * middle + square) * share - wide * (
+                    (middle + half) * last - (middle - half) * first
+                )
+                slope -= period / wide * last
+        else:
+            slope = np.float64(0.0)
+            second = period * period / np.float64(12.0)
+            sign = np.float64(1.0)
+            for n in range(1, 8):
+                turns = np.float64(2.0 * math.pi) * n / period
+                left = sign * math.exp(np.float64(-0.5) * turns * turns * square)
+                scale = period / (np.float64(math.pi) * n)
+                mean += left * scale * math.sin(turns * away)
+                second -= left * scale * scale * math.cos(turns * away)
+                slope += np.float64(2.0) * left * math.cos(turns * away)
+                sign = -sign
+    return mean, second, slope
+
+
+_NARROW = np.float64(0.25)  # of a period: deviation from which a Fourier series takes seven terms
+_ROOT_HALF = np.float64(math.sqrt(0.5))
+_PER_ROOT_TWO_PI = np.float64(1.0 / math.sqrt(2.0 * math.pi))
+
+
+def _product(d, e, weight, rim, which, i, summits, points):
+    """Mean of the product of two factors for a Gaussian cell, where variables are periodic."""
+    if e < 0 and d < 0:
+        return _distance(d, weight, rim, which, i, summits, points) * _distance(
+            e, weight, rim, which, i, summits, points
+        )
+    away = _distance(d, weight, rim, which, i, summits, points)
+    one, square, slope = _wrapped(d, away, _own(d, d, which, i, points))
+    if e == d:
+        return square
+    if e < 0:
+        return one * _distance(e, weight, rim, which, i, summits, points)
+    away = _distance(e, weight, rim, which, i, summits, points)
+    other, square, steep = _wrapped(e, away, _own(e, e, which, i, points))
+    return one * other + slope * steep * _own(d, e, which, i, points)
+
+
+def add_up(
+    index, count, groups, rows, columns, summits, signs, edge, points, log_weights, out
+):  # fmt: skip
     """`TOGETHER` sums over one group of points of one density: a kernel body.
 
-    The term of a point is its weight times the distances from `shifts` [density, dimension] along
-    `rows` and `columns` [sum]; minus one stands for no distance, and minus two for the weight once
-    more. A Gaussian cell adds its own covariance.
-    Weights are relative to `tops` [density]. Out: `out` [density, sum, 2, groups]: of all
-    points, and with the `signs` [count] of points. The number of sums is a multiple of `TOGETHER`.
+    The term of a point is its weight times two factors, by `rows` and `columns` [sum]: distances
+    from the point of the largest weight along a variable, or NONE, WEIGHT or EDGE. A Gaussian cell
+    adds its own covariance. Weights are relative to the largest. Model: `summits` [density, 1 +
+    dimension], see `summit`; `edge` [count], whether a point is at the edge. Out: `out` [density,
+    sum, 2, groups]: of all points, and with the `signs` [count] of points. The number of sums is a
+    multiple of `TOGETHER`.
     """
     parts = rows.size // TOGETHER
     which = index // (parts * groups)
     left = index - which * (parts * groups)
     first = left // groups * TOGETHER
     group = left % groups
-    top = tops[which]
+    top = summits[which, 0]
     totals = tuple(np.float64(0.0) for k in range(TOGETHER))
     signed = tuple(np.float64(0.0) for k in range(TOGETHER))
     for i in range(group * count // groups, (group + 1) * count // groups):
         weight = math.exp(log_weights[which, i] - top)
         sign = np.float64(signs[i])
+        rim = np.float64(edge[i])
         terms = tuple(
             weight
-            * _distance(rows[first + k], weight, which, i, shifts, points)
-            * _distance(columns[first + k], weight, which, i, shifts, points)
+            * _distance(rows[first + k], weight, rim, which, i, summits, points)
+            * _distance(columns[first + k], weight, rim, which, i, summits, points)
             for k in range(TOGETHER)
         )
-        if WIDE:
+        if WIDE and len(PERIODS) > 0:
+            terms = tuple(
+                weight
+                * _product(
+                    rows[first + k], columns[first + k], weight, rim, which, i, summits, points
+                )
+                for k in range(TOGETHER)
+            )
+        elif WIDE:
             terms = tuple(
                 terms[k] + weight * _own(rows[first + k], columns[first + k], which, i, points)
                 for k in range(TOGETHER)

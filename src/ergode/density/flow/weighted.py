@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
 from ergode.models.estimation.measurement import Measurement
 
+_GROUPS = 128  # that the device adds up to one
+_MERGED = 64  # groups of which the device finds the largest at first
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
 
 
@@ -43,6 +46,12 @@ def brief(count: int, terms: int | None = None) -> dict[str, Any]:
     return {"grain": max(count, 1), "is_brief": True} if few else {}
 
 
+@lru_cache
+def _pairs(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of what is computed of a covariance."""
+    return np.tril_indices(size)
+
+
 class Weighted:
     """Points of densities, which have equally many, and the logarithms of their weights.
 
@@ -60,9 +69,10 @@ class Weighted:
     _exact: Any  # the same, on the device
     _signs: Any  # [point]
     _edge: Any  # [point]: whether a point is at the edge of the points
-    _shift: np.ndarray  # [density, variable]: near the means
     _is_wide = False  # whether points carry a covariance
     _periods: np.ndarray | None = None  # [variable], infinite if it has none; None: none has one
+    _asked: tuple[Any, Any] | None = None  # rows and columns of sums, on the device
+    _sum_count: int
 
     @property
     def groups(self) -> int:
@@ -95,69 +105,62 @@ class Weighted:
 
     def moments(self) -> Moments:
         """Moments of all densities; NaN where no weight is left."""
-        tops = self.tops(self.log_weights)
-        safe = np.where(np.isfinite(tops), tops, 0.0)
+        return self.read(*self.begin())
+
+    def moments_by(self, log_weights: Any) -> Moments:
+        """Moments by other logarithms of weights [density, point]."""
+        own, self.log_weights = self.log_weights, log_weights
+        found = self.moments()
+        self.log_weights = own
+        return found
+
+    def begin(self) -> tuple[Any, Any]:
+        """Start what `moments` reads: the summits on the device, and sums."""
+        summits = self.summits(self.log_weights)
         if self._periods is not None:
-            self._turn_to_mean(safe)
-        none, n = -1, self.size
-        first = [(none, none), (-2, none)] + [(d, none) for d in range(n)]
-        found, at_edge = self._sums(first, safe, self._edge)
+            self._turn_to_mean(summits)
+        return summits, self.sums(summits, self._signs)
+
+    def read(self, summits: Any, found: Any) -> Moments:
+        """Moments from what has been begun."""
+        n, own = self.size, np.asarray(self.device.get(summits))
+        whole, with_signs = self._added(found)
+        mass = whole[:, 0]
         with np.errstate(invalid="ignore", divide="ignore"):
-            mass = found[:, 0]
-            centre = self._shift + found[:, 2:] / mass[:, None]
-        keeps = ~np.isfinite(centre)
-        if self._periods is not None:
-            keeps |= np.isfinite(self._periods)  # short ways are those from the mean direction
-        self._shift = np.where(keeps, self._shift, centre)
-        second, covariance, mean_error, deviation_error, mass_error = self._second(
-            safe, self._signs
-        )
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = self._shift + second[:, 1 : 1 + n] / mass[:, None]
+            mean = own[:, 1:] + whole[:, 1 : 1 + n] / mass[:, None]
             return Moments(
-                np.log(mass) + tops, mean, covariance, mass**2 / found[:, 1], mean_error,
-                deviation_error, mass_error, at_edge[:, 0] / mass,
+                np.log(mass) + own[:, 0], mean, self._covariance(whole), mass**2 / whole[:, -2],
+                *self._errors(whole, with_signs), whole[:, -1] / mass,
             )  # fmt: skip
 
-    def apart(self, signs: Any, tops: np.ndarray) -> np.ndarray:
-        """How far both halves of the points by `signs` [point] are apart [density], in deviations.
-
-        After `moments`; `tops` [density] are the largest log-weights.
-        """
-        _, _, mean_error, deviation_error, _ = self._second(tops, signs)
+    def apart(self, found: Any) -> np.ndarray:
+        """How far halves of the points are apart [density], in deviations, from their `sums`."""
+        mean_error, deviation_error, _ = self._errors(*self._added(found))
         return np.asarray(np.maximum(mean_error, deviation_error))
 
-    def _second(
-        self, tops: np.ndarray, signs: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Sums up to second powers, covariances, and errors by halves: see `Moments`."""
-        none, n = -1, self.size
-        pairs = [(d, e) for d in range(n) for e in range(d + 1)]
-        wanted = [(none, none)] + [(d, none) for d in range(n)] + pairs
+    def _errors(
+        self, whole: np.ndarray, with_signs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Errors of mean, deviation and logarithm of the mass by halves: see `Moments`."""
+        n, (rows, columns) = self.size, _pairs(self.size)
+        # All points, and each half of them.
+        found = np.stack([whole, whole - with_signs, whole + with_signs])
         with np.errstate(invalid="ignore", divide="ignore"):
-            second, with_signs = self._sums(wanted, tops, signs)
-            covariance = self._covariance(second, pairs)
-            deviation = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-            middle = 0.0 if self._periods is None else second[:, 1 : 1 + n] / second[:, :1]
-            off, wide, masses = [], [], []
-            for half in (second - with_signs, second + with_signs):
-                away = half[:, 1 : 1 + n] / half[:, :1] - middle
-                off.append(np.abs(away / deviation).max(axis=1))
-                own = np.diagonal(self._covariance(half, pairs), axis1=1, axis2=2)
-                wide.append(np.abs(np.sqrt(own) / deviation - 1.0).max(axis=1))
-                masses.append(np.abs(np.log(half[:, 0] / second[:, 0])))
-            return (
-                second, covariance, np.max(off, axis=0), np.max(wide, axis=0),
-                np.max(masses, axis=0),
-            )  # fmt: skip
+            found[..., 1:] /= (mass := found[..., :1])
+            mean = found[..., 1 : 1 + n]
+            own = np.sqrt(found[..., 1 + n + np.flatnonzero(rows == columns)] - mean**2)
+            off = np.abs((mean[1:] - mean[0]) / own[0]).max(axis=(0, 2))
+            wide = np.abs(own[1:] / own[0] - 1.0).max(axis=(0, 2))
+            return off, wide, np.abs(np.log(mass[1:, :, 0] / mass[0, :, 0])).max(axis=0)
 
-    def _covariance(self, found: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:
-        n = self.size
-        mean = found[:, 1 : 1 + n] / found[:, :1]
+    def _covariance(self, found: np.ndarray) -> np.ndarray:
+        n, (rows, columns) = self.size, _pairs(self.size)
         covariance = np.empty((self.count, n, n))
-        for number, (d, e) in enumerate(pairs):
-            one = found[:, 1 + n + number] / found[:, 0] - mean[:, d] * mean[:, e]
-            covariance[:, d, e] = covariance[:, e, d] = one
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = found[:, 1 : 1 + n] / found[:, :1]
+            second = found[:, 1 + n : 1 + n + rows.size] / found[:, :1]
+            covariance[:, rows, columns] = second - mean[:, rows] * mean[:, columns]
+        covariance[:, columns, rows] = covariance[:, rows, columns]
         return covariance
 
     def short_way(self, away: np.ndarray) -> np.ndarray:
@@ -168,59 +171,96 @@ class Weighted:
         wrapped = away - period * np.floor(away / period + 0.5)
         return np.where(np.isfinite(self._periods), wrapped, away)
 
-    def tops(self, of: Any) -> np.ndarray:
-        """The largest of each density, of an array [density, point]."""
-        out = self.device.empty((self.count, self.groups), np.float64)
-        kernel = kernels.for_each(sums.largest)
-        total = self.count * self.groups
-        self.device.run(
-            kernel, total, self.point_count, self.groups, of, out,
-            **brief(total, total // self.groups * self.point_count),
-        )  # fmt: skip
-        return np.asarray(self.device.get(out)).max(axis=1)
+    def summits(self, of: Any) -> Any:
+        """The largest of each density, of an array [density, point], and its point, on the device.
 
-    def _of_periods(self) -> dict[Any, Any]:
-        """Options of kernels that go the short ways of periodic variables."""
-        if self._periods is None:
-            return {}
-        periods = np.where(np.isfinite(self._periods), self._periods, 0.0)
-        return {sums.PERIODS: tuple(periods.tolist()), lattice.DIMENSION: self.size}
-
-    def _turn_to_mean(self, tops: np.ndarray) -> None:
-        """Set the shifts of periodic variables to their mean directions."""
-        assert self._periods is not None
-        out = self.device.empty((self.count, self.size, 2, self.groups), np.float64)
-        (there,) = self.device.put_together([tops])
-        total = self.count * self.groups
-        self.device.run(
-            kernels.for_each(sums.turn, bindings=self._of_periods()), total, self.point_count,
-            self.groups, there, self.points, self.log_weights, out,
+        See `sums.summit`.
+        """
+        device, groups = self.device, self.groups
+        found = device.empty((self.count, 2, groups), np.float64)
+        out = device.empty((self.count, 1 + self.size), np.float64)
+        total = self.count * groups
+        device.run(
+            kernels.for_each(sums.largest), total, self.point_count, groups, of, found,
             **brief(total, self.count * self.point_count),
         )  # fmt: skip
-        across, along = np.moveaxis(np.asarray(self.device.get(out)).sum(axis=-1), 2, 0)
+        if groups > _GROUPS:  # one thread would look at them one after the other
+            few = device.empty((self.count, 2, fewer := groups // _MERGED), np.float64)
+            device.run(
+                kernels.for_each(sums.highest), self.count * fewer, groups, fewer, found, few,
+                **brief(total),
+            )  # fmt: skip
+            found, groups = few, fewer
+        kernel = kernels.for_each(sums.summit, bindings={lattice.DIMENSION: self.size})
+        device.run(kernel, self.count, groups, found, self.points, out, **brief(self.count, total))
+        return out
+
+    def _of_cells(self) -> dict[Any, Any]:
+        """Options of kernels that add up Gaussian cells, or go short ways around a period."""
+        found: dict[Any, Any] = {gaussians.WIDE: True} if self._is_wide else {}
+        if self._periods is not None:
+            periods = np.where(np.isfinite(self._periods), self._periods, 0.0)
+            found[sums.PERIODS] = tuple(periods.tolist())
+        return found | ({lattice.DIMENSION: self.size} if found else {})
+
+    def _turn_to_mean(self, summits: Any) -> None:
+        """Put the mean directions of periodic variables in the place of those of the summits."""
+        assert self._periods is not None
+        out = self.device.empty((self.count, self.size, 2, self.groups), np.float64)
+        total = self.count * self.groups
+        self.device.run(
+            kernels.for_each(sums.turn, bindings=self._of_cells()), total, self.point_count,
+            self.groups, summits, self.points, self.log_weights, out,
+            **brief(total, self.count * self.point_count),
+        )  # fmt: skip
+        across, along = np.moveaxis(
+            np.asarray(self.device.get(self.gathered(out))).sum(axis=-1), 2, 0
+        )
+        own = np.array(self.device.get(summits))
         turns = np.isfinite(self._periods)
         with np.errstate(invalid="ignore"):
             found = np.arctan2(across, along) / (2 * np.pi) * self._periods
-        self._shift = np.where(turns & np.isfinite(found), found, self._shift)
+        own[:, 1:] = np.where(turns & np.isfinite(found), found, own[:, 1:])
+        self.device.copy(own, summits)
 
-    def _sums(
-        self, wanted: list[tuple[int, int]], tops: np.ndarray, signs: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Sums [density, sum] over all points, and with factors `signs` [point]."""
-        parts = -(-len(wanted) // sums.TOGETHER)
-        asked = np.full((parts * sums.TOGETHER, 2), -1)
-        asked[: len(wanted)] = wanted
-        rows, columns = asked.T
-        out = self.device.empty((self.count, len(asked), 2, self.groups), np.float64)
-        bindings = {gaussians.WIDE: True, lattice.DIMENSION: self.size} if self._is_wide else {}
-        kernel = kernels.for_each(sums.add_up, bindings=bindings | self._of_periods())
-        there = self.device.put_together(
-            [np.ascontiguousarray(rows), np.ascontiguousarray(columns), tops, self._shift]
-        )
-        total = self.count * parts * self.groups
+    def sums(self, summits: Any, signs: Any) -> Any:
+        """Sums by groups, on the device: of weights, distances, products, squares, and the edge.
+
+        Of all points, and with factors `signs` [point]; see `sums.add_up`.
+        """
+        if self._asked is None:
+            n, one = self.size, sums.NONE
+            wanted = [(one, one), *((d, one) for d in range(n))]
+            wanted += zip(*_pairs(n), strict=True)
+            wanted += [(sums.WEIGHT, one), (sums.EDGE, one)]
+            rows, columns = np.full((2, -(-len(wanted) // sums.TOGETHER) * sums.TOGETHER), one)
+            rows[: len(wanted)], columns[: len(wanted)] = np.transpose(wanted)
+            self._sum_count = len(wanted)
+            self._asked = tuple(self.device.put_together([rows, columns]))
+        count = self._asked[0].size
+        out = self.device.empty((self.count, count, 2, self.groups), np.float64)
+        kernel = kernels.for_each(sums.add_up, bindings=self._of_cells())
+        total = self.count * (count // sums.TOGETHER) * self.groups
         self.device.run(
-            kernel, total, self.point_count, self.groups, *there, signs, self.points,
-            self.log_weights, out, **brief(total, total // self.groups * self.point_count),
+            kernel, total, self.point_count, self.groups, *self._asked, summits, signs, self._edge,
+            self.points, self.log_weights, out,
+            **brief(total, total // self.groups * self.point_count),
         )  # fmt: skip
-        found = np.asarray(self.device.get(out)).sum(axis=-1)
-        return found[:, : len(wanted), 0], found[:, : len(wanted), 1]
+        return self.gathered(out)
+
+    def gathered(self, found: Any) -> Any:
+        """Sums [..., group] of fewer groups, on the device."""
+        fewer = max(1, self.groups // _GROUPS)
+        rows = found.size // self.groups
+        out = self.device.empty((*found.shape[:-1], fewer), np.float64)
+        self.device.run(
+            kernels.for_each(sums.gather), rows * fewer, self.groups, fewer,
+            found.reshape((rows, self.groups)), out.reshape((rows, fewer)),
+            **brief(rows * fewer, found.size),
+        )  # fmt: skip
+        return out
+
+    def _added(self, found: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Sums [density, sum] over all points, and with signs, from those by groups."""
+        added = np.asarray(self.device.get(found)).sum(axis=-1)[:, : self._sum_count]
+        return added[..., 0], added[..., 1]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ergode.core.errors import ModelError
 from ergode.core.foreign import on_host
+from ergode.core.math.tall import quadratic
 from ergode.core.words import counted
 from ergode.models.estimation.covariances import covariance_of
 
@@ -130,11 +131,7 @@ class Gaussian(Prior):
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """Logarithm of the density at points [point_count, variable_count]."""
-        away = x - self.mean
-        # Column by column: for a large grid, the product with a matrix would be a second grid.
-        square = np.zeros(len(x))
-        for i in range(self.mean.size):
-            square += away[:, i] * (away @ self._precision[i])
+        square = quadratic(x - self.mean, self._precision)
         constant = self.mean.size * np.log(2 * np.pi) + np.linalg.slogdet(self.covariance)[1]
         return -0.5 * (square + constant)
 

@@ -1,0 +1,54 @@
+"""The state of densities that follow the flow, between two of their actions: arrays by name.
+
+The points of a prior are laid again when a run goes on. Those that were laid in a posterior, for
+one density alone, are part of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ergode.density.flow.points import Start, pattern
+from ergode.models.estimation.priors import Prior
+
+_NUMBERS = "ideal", "spacing", "log_scale", "first_spacing"
+_OF_POINTS = "signs", "is_edge", "index"
+
+
+def start_state(start: Start) -> dict[str, Any]:
+    """What `restored_start` takes."""
+    found: dict[str, Any] = {name: getattr(start, name) for name in _NUMBERS}
+    found["means"], found["edges"] = (np.stack(both) for both in zip(*start.frames, strict=True))
+    if start.roots is not None:
+        found["roots"] = start.roots
+    if start.shape is not None:
+        found["shape"] = np.array(start.shape.made_by, np.float64)
+    else:
+        found |= {name: getattr(start, name) for name in _OF_POINTS}
+    if start.laid is not None:
+        found["points"], found["log_weights"] = start.laid
+    return found
+
+
+def restored_start(prior: Prior, state: Mapping[str, np.ndarray]) -> Start:
+    """The points of a prior from their state."""
+    shape, of = None, state
+    if "shape" in state:
+        size, spacing, cut = state["shape"].tolist()
+        shape = pattern(int(size), spacing, cut)
+        of = {name: getattr(shape, name) for name in _OF_POINTS}
+    numbers: dict[str, Any] = {name: float(state[name]) for name in _NUMBERS}
+    numbers |= {name: of[name] for name in _OF_POINTS}
+    return Start(
+        prior, **numbers, frames=tuple(zip(state["means"], state["edges"], strict=True)),
+        roots=state.get("roots"), shape=shape,
+        laid=(state["points"], state["log_weights"]) if "points" in state else None,
+    )  # fmt: skip
+
+
+def named(prefix: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with a prefix before their names."""
+    return {prefix + name: value for name, value in state.items()}

@@ -1,0 +1,60 @@
+"""From when on densities that follow the flow may be wrong, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ergode.density.tail import CUT_MOST, EVIDENCE_MOST
+
+if TYPE_CHECKING:
+    from ergode.density.flow.solve import FlowSolver
+
+MEAN_MOST = 0.05
+"""Largest error of a reliable mean, in deviations."""
+
+DEVIATION_MOST = 0.05
+"""Largest relative error of a reliable deviation."""
+
+
+def unreliable_from(
+    values: dict[str, np.ndarray], grid: np.ndarray, times: np.ndarray
+) -> np.ndarray:
+    """First time at which each density may be wrong; `times` are those of measurements."""
+    rows = (values["mean_error"] > MEAN_MOST) | (values["deviation_error"] > DEVIATION_MOST)
+    measured = (
+        (values["posterior_shift"] > MEAN_MOST) | (values["evidence_shift"] > EVIDENCE_MOST)
+        | (values["posterior_cut"] > CUT_MOST)
+    )  # fmt: skip
+    bad = np.concatenate([rows, measured], axis=1)
+    found = np.where(bad, np.concatenate([grid, times]), np.inf).min(axis=1, initial=np.inf)
+    return np.where(bad.any(axis=1), found, np.nan)
+
+
+def flow_warning(solver: FlowSolver) -> str:
+    """Warning text for densities that may be wrong; empty if there are none."""
+    lost = float(np.nanmax(solver.records[0].whole["mass_lost"], initial=0.0))
+    unreliable = solver.unreliable_from
+    bad = np.isfinite(unreliable)
+    said = []
+    if lost > max(_LOST_MOST, 2.0 * solver.cut):
+        said.append(
+            f"{100 * lost:.2g} % of the probability is at points whose solutions become infinite "
+            "or need too many steps: it was dropped"
+        )
+    if np.isfinite(solver.bend_time):
+        said.append(
+            f"noise makes Gaussian cells so wide that the field bends within them, from time "
+            f"{solver.bend_time:g} on - use scheme='split', or ergode.particles"
+        )
+    elif bad.any():
+        who = "the density" if bad.size == 1 else f"{bad.sum()} of {bad.size} densities"
+        said.append(
+            f"{who} may be wrong from time {unreliable[bad].min():g} on, by the difference of both "
+            "halves of the points - use a smaller width, or ergode.particles"
+        )
+    return "; ".join(said)
+
+
+_LOST_MOST = 0.01
