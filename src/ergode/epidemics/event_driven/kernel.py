@@ -124,7 +124,7 @@ from ergode.epidemics.shared.progression import (
 from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.shared.tallying import tally_diversions, tally_entry, tally_wait
-from ergode.epidemics.shared.transmission import Source, destination_of_stay, outcome
+from ergode.epidemics.shared.transmission import TRACE, Source, destination_of_stay, outcome
 from ergode.epidemics.shared.vaccines import guarded
 
 _ROOM = 64  # events that one event may add, besides contacts and traces
@@ -179,6 +179,11 @@ def _sizes(contacts, tables, seed_count):
     if HAS_LINES:
         # All who wait may be isolated, or get places, at once.
         room += 2 * node_count
+        if HAS_TRACING:
+            plan = tables.interventions
+            for k in range(plan.kind.size):
+                if plan.lines.of[k] >= 0 and plan.traced[k, TRACE] > 0.0:
+                    room += end_arc(contacts, node_count - 1)  # contacts of all who are tested
     return (
         node_count, tables.interventions.kind.size, np.int64(room), np.int64(announced),
     )  # fmt: skip
@@ -340,9 +345,9 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             if kind == DETECTION:
                 detect(queue, contacts, tables, nodes, event, run)
             elif kind == QUARANTINE:
-                put_in_quarantine(tables, nodes, event.arc, node, event.time)
+                put_in_quarantine(tables, nodes, event.arc, node, event.time, event.key != 0)
             elif HAS_LINES:
-                test_line(queue, tables, nodes, event.arc, event.time, run)
+                test_line(queue, contacts, tables, nodes, event.arc, event.time, run)
         if move.node >= 0:
             entry = _entry_time(event, tables.seeding)
             if HAS_COUNTERS:

@@ -16,6 +16,7 @@ from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission, vaccines
 from ergode.epidemics.shared.arcs import arc_bindings
 from ergode.epidemics.shared.clock import Moments, moments_of
+from ergode.epidemics.shared.compliance import compliance_bindings
 from ergode.epidemics.shared.importation import factor_of, importations_of, own_factor_of
 from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.lines import has_queue, is_limited, period_starts
@@ -104,6 +105,10 @@ def tables_of(
     Raises a ModelError or PlanError if a name is unknown, or a limit of the methods is exceeded.
     """
     contacts = scenario.contacts
+    if model.has_exits and seeding.has_ages(initial):
+        raise ModelError(
+            "seeds have ages, and progressions of the model have exits; expected seeds without ages"
+        )
     stages = progression.stages_of_group(model, group, precision, contacts)
     check_stages(model, stages, precision, group)
     weights = arc_weights(model, contacts)
@@ -165,6 +170,7 @@ def tables_of(
             isinstance(i, Testing) and i.rate is not None for i in scenario.interventions
         ),
         **vaccines.vaccine_bindings(scenario.interventions),
+        **compliance_bindings(scenario.interventions),
         **(
             {HAS_CAPACITIES: True}
             if any(isinstance(i, Capacity) for i in scenario.interventions)

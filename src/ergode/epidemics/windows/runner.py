@@ -33,6 +33,7 @@ from ergode.epidemics.shared.options import (
 )
 from ergode.epidemics.shared.sweep import PointGroup, Rows
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, has_node_factors, tables_of
+from ergode.epidemics.shared.transmission import CONTACT_TIME, OWN_TIME
 from ergode.epidemics.windows.buffers import new_buffers
 from ergode.epidemics.windows.kernel import HUB, THREADS, windows_cpu, windows_cuda
 from ergode.epidemics.windows.moves import Records
@@ -98,7 +99,7 @@ class WindowEnsemble(Ensemble):
         models = [model] if group is None else group.models
         span = width if width is not None else _width(models, scenario.contacts, tables)
         if self.tallies:  # `windows.tracing.tally_holds`
-            lasting = tables.interventions.traced[:, 2]
+            lasting = tables.interventions.traced[:, [OWN_TIME, CONTACT_TIME]]
             span = min(span, 0.9 * float(min(lasting[lasting > 0.0], default=np.inf)))
         self.width = real(span)
         self.contacts = put_table(device, contacts)

@@ -32,8 +32,16 @@ from ergode.epidemics.shared.counts import tally_hold
 from ergode.epidemics.shared.detection import is_traced, next_detection
 from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_SCREENING
 from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
-from ergode.epidemics.shared.tallying import tally_positive
-from ergode.epidemics.shared.transmission import TRACING_KIND, detects
+from ergode.epidemics.shared.tallying import tally_positive, tally_traced
+from ergode.epidemics.shared.transmission import (
+    CONTACT_DELAY,
+    CONTACT_TIME,
+    OWN_DELAY,
+    OWN_TIME,
+    TRACE,
+    TRACING_KIND,
+    detects,
+)
 from ergode.epidemics.windows.state import (
     compartment_of,
     contact_into,
@@ -70,9 +78,9 @@ def may_trace_before(tables, compartment, entered, stop):
     """Whether contacts of a node may be in quarantine before `stop` for a move of it."""
     plan = tables.interventions
     for k in range(plan.kind.size):
-        if plan.positive[k, compartment] > 0.0 and plan.traced[k, 0] > 0.0:
+        if plan.positive[k, compartment] > 0.0 and plan.traced[k, TRACE] > 0.0:
             moment = at_moment(tables.moments, entered + plan.delay[k])
-            if at_moment(tables.moments, moment + plan.traced[k, 1]) < stop:
+            if at_moment(tables.moments, moment + plan.traced[k, CONTACT_DELAY]) < stop:
                 return True
     return False
 
@@ -83,6 +91,7 @@ class _Held(NamedTuple):
     arc: Any  # incoming arc from the case; negative if it is the case itself
     node: Any
     delay: Any  # from the detection to the quarantine
+    lasting: Any  # the quarantine
     time: Any  # at which the quarantine is looked at
 
 
@@ -150,15 +159,16 @@ def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate)
     """
     tables, plan = epidemic.tables, epidemic.tables.interventions
     begin = at_moment(tables.moments, moment + held.delay)
-    until = at_moment(tables.moments, begin + plan.traced[k, 2])
+    until = at_moment(tables.moments, begin + held.lasting)
     if begin < held.time and until > held.time and (known or detects(plan, starts, k, moment)):
         e = np.int64(held.arc)
         if e < 0:
             return True
         number, entity = contact_into(epidemic, held.node, e, node)
         return is_traced(
-            plan, tables.meetings, k, number, entity, stay, moment, epidemic.seed, replicate
-        )
+            plan, tables.meetings, k, layer_of(epidemic.contacts.incoming, e), number, entity,
+            np.int64(held.node), stay, moment, epidemic.seed, replicate,
+        )  # fmt: skip
     return False
 
 
@@ -170,10 +180,13 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
     position = shift + node
     if from_bits(bits(tracing.until[k, position])) > time:
         return True
-    own = _Held(np.int64(-1), np.int64(node), real(plan.traced[k, 4]), real(time))
+    own = _Held(
+        np.int64(-1), np.int64(node), real(plan.traced[k, OWN_DELAY]),
+        real(plan.traced[k, OWN_TIME]), real(time),
+    )  # fmt: skip
     if _holds(epidemic, starts, k, own, position, node, moves, replicate):
         return True
-    if plan.traced[k, 0] > 0.0:
+    if plan.traced[k, TRACE] > 0.0:
         for e in range(first_arc(incoming, node), end_arc(incoming, node)):
             source = np.int64(target_of(incoming, node, e))
             if is_loop(node, source):
@@ -181,7 +194,10 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
             other = shift + source
             count = moves_of(epidemic.paths, other)
             if tracing.count[other] > 0 or count > 0:
-                held = _Held(np.int64(e), np.int64(node), real(plan.traced[k, 1]), real(time))
+                held = _Held(
+                    np.int64(e), np.int64(node), real(plan.traced[k, CONTACT_DELAY]),
+                    real(plan.traced[k, CONTACT_TIME]), real(time),
+                )  # fmt: skip
                 if _holds(epidemic, starts, k, held, other, source, count, replicate):
                     return True
     return False
@@ -250,13 +266,16 @@ def _keep(tracing, position, moment, mark):
         raise_to(tracing.room, 0, np.int32(at + 1))
 
 
-def keep_detection(tracing, position, k, moment):
-    """Keep the detection of a node at a moment by a measure that is in force."""
-    _keep(tracing, position, moment, np.int32(k) | _DETECTED)
+def keep_detection(tracing, position, k, stay, moment):
+    """Keep the detection of a node in a stay by a measure that is in force at this moment."""
+    mark = np.int32(k) | np.int32((np.int32(stay) & _STAYS) << 8)
+    _keep(tracing, position, moment, mark | _DETECTED)
 
 
 def _hold(tracing, k, position, begin, until):
     """Put a node in quarantine, at least until some time."""
+    if not until > begin:
+        return
     word = to_bits(real(max(until, real(0.0))))
     raise_to(tracing.until, (np.int64(k), np.int64(position)), word)
     if COUNTING and until > 0.0:
@@ -301,31 +320,33 @@ def carry_out(moves, outgoing, tables, tracing, starts, position, node, end, see
         k = np.int64(mark & 0xFF)
         # A measure may have stopped since the detection.
         forced = (mark & _DETECTED) != 0 or detects(plan, starts, k, moment)
-        begin = at_moment(tables.moments, moment + plan.traced[k, 1])
+        begin = at_moment(tables.moments, moment + plan.traced[k, CONTACT_DELAY])
         if moment < end:
             if not forced:
                 continue
             if COUNTING and (mark & _DETECTED) == 0:
                 tally_positive(moves, tables, k, node, moment)
             mark = np.int32(mark | _DETECTED)
-        own = at_moment(tables.moments, moment + plan.traced[k, 4])
+        own = at_moment(tables.moments, moment + plan.traced[k, OWN_DELAY])
         if own < end:
-            until = at_moment(tables.moments, own + plan.traced[k, 2])
+            until = at_moment(tables.moments, own + plan.traced[k, OWN_TIME])
             _hold(tracing, k, position, own, until)
-        if begin < end and plan.traced[k, 0] > 0.0:
+        if begin < end and plan.traced[k, TRACE] > 0.0:
+            until = at_moment(tables.moments, begin + plan.traced[k, CONTACT_TIME])
             for arc in range(first_arc(outgoing, node), end_arc(outgoing, node)):
                 target = np.int64(target_of(outgoing, node, arc))
                 if is_loop(node, target):
                     continue
+                layer = layer_of(outgoing, arc)
                 entity = contact_entity(
-                    arc, node, target, layer_of(outgoing, arc), node_count_of(outgoing),
-                    tables.calendars.peak.size,
-                )  # fmt: skip
+                    arc, node, target, layer, node_count_of(outgoing), tables.calendars.peak.size
+                )
                 if is_traced(
-                    plan, tables.meetings, k, np.int64(arc), entity, (mark >> 8) & _STAYS, moment,
-                    seed, replicate,
+                    plan, tables.meetings, k, layer, np.int64(arc), entity, target,
+                    (mark >> 8) & _STAYS, moment, seed, replicate,
                 ):  # fmt: skip
-                    until = at_moment(tables.moments, begin + plan.traced[k, 2])
+                    if COUNTING:
+                        tally_traced(moves, tables, k, target, begin)
                     _hold(tracing, k, position - node + target, begin, until)
         if max(begin, own) >= end:
             tracing.moment[kept, position] = moment
