@@ -11,7 +11,7 @@ ALPHA = 1e-6
 
 
 def complete(count):
-    return ergode.ContactNetwork.stochastic_block_model([count], [[1.0]], seed=1)
+    return ergode.ContactNetwork.stochastic_block_model([count], probabilities=[[1.0]], seed=1)
 
 
 def law_of(count, begun, p, steps, recurrent=False):

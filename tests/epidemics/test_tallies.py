@@ -52,7 +52,8 @@ def everything():
     return [
         ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7, delay=1, isolation=10, tracing=0.3,
                        tracing_delay=0.5, quarantine=6, contacts_among=HALF),
-        ergode.Testing({"I": 0.8}, fraction=0.5, delay=1, isolation=8, among=HALF),
+        ergode.Testing({"I": 0.8}, fraction=0.5, delay=1, isolation=8, among=HALF,
+                       release_after=3, release_every=1),
         ergode.Testing({"I": 0.8, "E": 0.2}, capacity=3, isolation=10, tracing=0.5, quarantine=4,
                        start=ergode.Trigger("I", 20), stop=ergode.Trigger("I", 10, below=True)),
         ergode.Testing({"I": 0.8}, capacity=2, wait=False, isolation=10),
@@ -88,7 +89,7 @@ def alone(measure, include=("entries", "measures"), **options):
     never = ergode.Trigger("D", N)
     idle = [
         ergode.Testing({"I": 0.9}, rate=1 / 7, delay=1, isolation=10, start=never),
-        ergode.Testing({"I": 0.8}, capacity=3, start=never),
+        ergode.Testing({"I": 0.8}, capacity=3, release_after=1, start=never),
         ergode.ContactTracing("I", detection=0.5, quarantine=10, among=HALF, start=never),
         ergode.Vaccination(efficacy=0.3, dose_rate=5, start=never),
         ergode.Capacity("D", N, instead="R"),
@@ -157,18 +158,34 @@ def test_contacts_of_who_is_positive_are_traced():
 
 
 @pytest.mark.slow
+def test_a_negative_test_ends_an_isolation():
+    """All who fall ill are isolated; after two days, and then every half, who is no longer ill."""
+    stay = ergode.Gamma(mean=4, sd=2)
+    quiet = with_stay(stay, [ergode.Infection("S", "E", {"I": 1e-9})])
+    tests = ergode.Testing({"I": 1.0}, isolation=40, release_after=2, release_every=0.5)
+    found = alone([tests], model=quiet, initial={"E": ergode.Seeds(N, age=0.5)})
+    ill, isolated = fell_ill(found), of(found, "0] isolations")
+    np.testing.assert_array_equal(isolated, ill)
+    released = of(found, "0] released")
+    np.testing.assert_array_equal(isolated - released, of(found, "0] isolated"))
+    assert (released[:, -1] == N).all()
+    # A first test, and another after each that finds the person still ill.
+    again = of(found, "0] tests")[:, -1] - N
+    still = stay.survival(2 + 0.5 * np.arange(200)).sum()
+    error = stay.variance**0.5 / 0.5 / np.sqrt(N * 20)
+    assert abs(again.mean() / N - 1 - still) < SIGMAS * error
+
+
+@pytest.mark.slow
 def test_who_takes_part_is_drawn_once_for_each():
     """Of the first third nobody is tested, of the second all, and half of the last."""
     tests = ergode.Testing({"I": 1.0}, reduction=0.0, among=HALF)
     found = run(
         [tests], model=IMMUNE, include=("entries", "measures"), strata="third", replicates=400
     )
-    last = found.isel(time=-1)
-    ill = (
-        last["entries"].sel(compartment="I").values
-        - found["entries"].sel(compartment="I").isel(time=0).values
-    )
-    tested = last["measures"].sel(tally="interventions[0] tests").values
+    later = found.isel(time=-1) - found.isel(time=0)  # seeds are tested at the first time
+    ill = later["entries"].sel(compartment="I").values
+    tested = later["measures"].sel(tally="interventions[0] tests").values
     assert not tested[:, 0].any()
     np.testing.assert_array_equal(tested[:, 1], ill[:, 1])
     share, error = tested[:, 2].sum() / ill[:, 2].sum(), 0.5 / np.sqrt(ill[:, 2].sum())

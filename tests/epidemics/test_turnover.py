@@ -101,7 +101,7 @@ def test_endemic_state(stay):
     model = ergode.CompartmentModel.sir(
         transmission_rate=beta / count, infectious=stay
     ).with_turnover(rate)
-    everybody = ergode.ContactNetwork.stochastic_block_model([count], [[1.0]], seed=1)
+    everybody = ergode.ContactNetwork.stochastic_block_model([count], probabilities=[[1.0]], seed=1)
     found = simulate(
         model, everybody, initial={"I": 40, "R": 380}, times=np.arange(40, 81.0), replicates=8,
         seed=2, device="cpu", method="sellke",

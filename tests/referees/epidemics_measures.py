@@ -282,6 +282,11 @@ def _add_tracing(rng: np.random.Generator, world: World) -> None:
             or (one["kind"] in ("isolation", "vaccination") and "dose_rate" not in one)
         ) and rng.random() < 0.4:
             one["among"] = shares()
+    for number, one in enumerate(m for m in world.measures if m["kind"] == "testing"):
+        if number == 0 or rng.random() < 0.4:
+            one["release_after"] = float(rng.choice([0.2, 0.3]))
+            if rng.random() < 0.7:
+                one["release_every"] = float(rng.choice([0.2, 0.3]))
     for one in world.measures:  # a kernel knows whether there are such people
         if one["kind"] == "isolation":
             one["among"] = {"group": [0.5, 0.9, 1.0]}

@@ -201,11 +201,12 @@ class _Run:
             line = self.lines.next(rows)
             enter = self.places.next(rows)
             contact, over = self.next_contact[rows], self.recent.next(rows)
-            when = np.stack([line, enter, due, detect, test, come, meet, contact, over])
+            again = self.holds.next(rows)
+            when = np.stack([again, line, enter, due, detect, test, come, meet, contact, over])
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
             admitted = self.places.admit(rows, time)  # who enters before all this
-            time[admitted], kind[admitted] = self.places.next(rows[admitted]), 1
+            time[admitted], kind[admitted] = self.places.next(rows[admitted]), 2
             self._pull_triggers(rows, time)
             self._record(rows, time)
             going = tidy(time) <= self.horizon
@@ -213,6 +214,7 @@ class _Run:
             self.clock[rows] = time
             for k, work in enumerate(
                 (
+                    self.holds.retest,
                     self.lines.refill,
                     self.places.enter,
                     self._progress,

@@ -25,6 +25,7 @@ def names_of(one: dict[str, Any]) -> list[str]:
             *(["traced"] if traces(one) else []),
             "isolations",
             "isolated",
+            *(["released"] if "release_after" in one else []),
         ],
         "tracing": ["detected", "traced", "quarantines", "quarantined"],
         "isolation": ["isolated"],
@@ -65,6 +66,7 @@ class Tallies:
         self.entries = np.zeros((count, world.times.size, *self.entered.shape[1:]), int)
         self.holds: list[tuple[np.ndarray, ...]] = []
         self.changes: list[tuple[np.ndarray, ...]] = []
+        self.releases: dict[tuple[int, int, int], list[float]] = {}
         self.traced: list[tuple[np.ndarray, ...]] = []
         for k in range(len(world.measures)):
             self.starts(np.arange(count), k)
@@ -154,6 +156,10 @@ class Tallies:
         rows, k, node, begin, until = _joined(self.holds, 5)
         some = until > self.run.begin
         rows, k, node, begin, until = (each[some] for each in (rows, k, node, begin, until))
+        for at, who in enumerate(zip(rows.tolist(), k.tolist(), node.tolist(), strict=True)):
+            for moment in self.releases.get(who, ()):
+                if begin[at] < moment < until[at]:
+                    until[at] = moment
         order = np.lexsort((begin, node, k, rows))
         last: tuple[int, int, int] | None = None
         end = -np.inf
@@ -222,6 +228,8 @@ def assert_conserved(found: dict[str, np.ndarray], eligible: np.ndarray) -> None
         assert (begun >= now).all()
         ended = begun - now
         assert (np.diff(ended, axis=-2) >= 0).all()
+    if "released" in found:
+        assert (found["released"] <= begun).all()
     found_by_tests = found.get("positive", found.get("detected"))
     if begun is not None and found_by_tests is not None:
         assert (begun <= found_by_tests + found.get("traced", 0)).all()

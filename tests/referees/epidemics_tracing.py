@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from epidemics_world import tidy
 
-_SLOTS = 12  # intervals of a person that are remembered
+_SLOTS = 8  # intervals of a person that are remembered
 
 
 class Holds:
@@ -26,6 +26,8 @@ class Holds:
         self.comply = rng.random((2, *shape))
         self.rng = rng
         self.named = rng.random((count, len(world.measures), len(world.arcs)))
+        self.again = np.full(shape, np.inf)  # the next test that may end an isolation
+        self.tested = np.full(shape, -np.inf)
 
     def group(self, one: dict[str, Any], name: str = "among") -> np.ndarray:
         """With what probability nodes take part in a measure."""
@@ -94,6 +96,55 @@ class Holds:
             slot = (self.end[rows, k, node]).argmin(axis=1)  # the one that is over first
             self.begin[rows, k, node, slot] = time
             self.end[rows, k, node, slot] = tidy(time + lasts)
+        for row, who in zip(rows, node, strict=True):
+            self._plan_tests(row, k, who)
+
+    def _plan_tests(self, row: int, k: int, node: int) -> None:
+        """When a node is tested next for a release: by the intervals in which it is held."""
+        one = self.run.world.measures[k]
+        if "release_after" not in one:
+            return
+        self.again[row, k, node] = np.inf
+        first, until = -np.inf, -np.inf
+        begin, end = self.begin[row, k, node], self.end[row, k, node]
+        spells: list[list[float]] = []
+        for at in np.lexsort((end, begin)):
+            if end[at] == -np.inf or begin[at] == np.inf:
+                continue
+            if begin[at] >= until:
+                first, until = begin[at], end[at]
+                spells.append([first, until])
+            else:
+                until = max(until, end[at])
+                spells[-1][1] = until
+        for first, until in spells:
+            moment = tidy(first + one["release_after"])
+            while moment < until and moment <= self.tested[row, k, node]:
+                moment = tidy(moment + one.get("release_every", np.inf))
+            if moment < until:
+                self.again[row, k, node] = moment
+                return
+
+    def next(self, rows: np.ndarray) -> np.ndarray:
+        """When the next node is tested for a release."""
+        return self.again[rows].reshape(rows.size, -1).min(axis=1, initial=np.inf)
+
+    def retest(self, rows: np.ndarray, time: np.ndarray) -> None:
+        """Nodes are tested, as they are just before; a negative test ends what holds them."""
+        run = self.run
+        flat = self.again[rows].reshape(rows.size, -1).argmin(axis=1)
+        k, node = np.divmod(flat, run.world.nodes)
+        for row, one, who, when in zip(rows, k, node, time, strict=True):
+            single, place = np.array([row]), np.array([who])
+            run.tallies.note(single, int(one), "tests", place)
+            self.tested[row, one, who] = when
+            share = run._sensitivity(run.world.measures[one], run.at[single, place])
+            if not self.rng.random() < share[0]:
+                run.tallies.note(single, int(one), "released", place)
+                run.tallies.releases.setdefault((int(row), int(one), int(who)), []).append(when)
+                begin, end = self.begin[row, one, who], self.end[row, one, who]
+                end[(begin < when) & (end > when)] = when
+            self._plan_tests(row, one, who)
 
     def is_held(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:
         """Whether nodes are held at a time; not yet at the moment at which that begins."""

@@ -47,6 +47,7 @@ DELAY = np.uint32(35)
 COMPLIANCE = np.uint32(36)
 EXIT = np.uint32(37)
 SYNCHRONOUS = np.uint32(38)
+RELEASE = np.uint32(39)
 WIENER = np.uint32(40)
 PARTICLE = np.uint32(41)
 

@@ -14,6 +14,7 @@ from ergode.epidemics.event_driven.state import (
     PERIOD,
     PROGRESS,
     QUARANTINE,
+    RETEST,
 )
 from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, layer_of, target_of
 from ergode.epidemics.shared.clock import at_moment
@@ -26,7 +27,7 @@ from ergode.epidemics.shared.counts import (
     tally,
     tally_hold,
 )
-from ergode.epidemics.shared.detection import is_traced, next_detection
+from ergode.epidemics.shared.detection import is_traced, next_detection, stays_isolated
 from ergode.epidemics.shared.lines import (
     admit,
     asks_for_test,
@@ -39,10 +40,11 @@ from ergode.epidemics.shared.lines import (
     next_tested,
     spent_from,
 )
-from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_SCREENING
+from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_RELEASE, HAS_SCREENING
 from ergode.epidemics.shared.tallying import (
     decide_and_tally,
     tally_positive,
+    tally_release,
     tally_tests_of,
     tally_traced,
 )
@@ -51,6 +53,8 @@ from ergode.epidemics.shared.transmission import (
     CONTACT_TIME,
     OWN_DELAY,
     OWN_TIME,
+    RETEST_AFTER,
+    RETEST_EVERY,
     TRACE,
     TRACING_KIND,
     detects,
@@ -156,7 +160,7 @@ def count_move(queue, tables, nodes, move, entry, time, run):
         nodes.population[first + counter] += np.int64(gain)
 
 
-def put_in_quarantine(tables, nodes, k, node, time, is_contact):
+def put_in_quarantine(queue, tables, nodes, k, node, time, is_contact, run):
     """Put a node in quarantine: record its begin, its end, and the end of earlier quarantines."""
     quarantine = nodes.quarantine
     if COUNTING and is_contact:
@@ -174,6 +178,43 @@ def put_in_quarantine(tables, nodes, k, node, time, is_contact):
         quarantine[k, node, 1] = max(quarantine[k, node, 1], until)
     if COUNTING and until > before:
         tally_hold(nodes.moves, tables, k, node, real(time), real(until), real(before))
+    if HAS_RELEASE and time >= before:
+        _queue_release(queue, tables, nodes, k, node, time, RETEST_AFTER, run)
+
+
+def _queue_release(queue, tables, nodes, k, node, time, column, run):
+    """Queue the next test that may end an isolation."""
+    moment = real(at_moment(tables.moments, time + tables.interventions.traced[k, column]))
+    nodes.quarantine[k, node, 3] = moment
+    if moment < tables.end:
+        push(
+            queue, run.per_time, moment, np.int64(RETEST), node, k, np.int32(0), np.uint32(0),
+            np.int64(0),
+        )  # fmt: skip
+
+
+def test_for_release(queue, tables, nodes, k, node, time, run):
+    """Test an isolated node; a negative test ends its isolation."""
+    quarantine = nodes.quarantine
+    if quarantine[k, node, 3] != time:
+        return  # that isolation is over, and another has begun
+    until = max(quarantine[k, node, 1], quarantine[k, node, 2])
+    if not until > time:
+        quarantine[k, node, 3] = NEVER
+        return
+    number = np.int64(quarantine[k, node, 4])
+    quarantine[k, node, 4] += 1.0
+    if COUNTING:
+        tally(nodes.moves, tables, k, TESTS, node, time, 1)
+    compartment = np.int64(nodes.compartment[node])
+    if stays_isolated(tables.interventions, k, compartment, number, node, run.seed, run.replicate):
+        _queue_release(queue, tables, nodes, k, node, time, RETEST_EVERY, run)
+        return
+    if COUNTING:
+        tally_release(nodes.moves, tables, k, node, time, until)
+    quarantine[k, node, 1] = time
+    quarantine[k, node, 2] = time
+    quarantine[k, node, 3] = NEVER
 
 
 def _is_held(quarantine, k, node, time):
@@ -240,7 +281,7 @@ def _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
     if own_delay > 0.0:
         _queue_quarantine(queue, tables, node, k, time + own_delay, np.uint32(0), run)
     else:
-        put_in_quarantine(tables, nodes, k, node, time, False)
+        put_in_quarantine(queue, tables, nodes, k, node, time, False, run)
     if plan.traced[k, TRACE] > 0.0:
         _trace(queue, contacts, tables, nodes, node, k, stay, time, run)
 

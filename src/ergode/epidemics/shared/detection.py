@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import real
-from ergode.core.math.random import TESTING, TRACING, draw_words, exponential, uniform
+from ergode.core.math.random import RELEASE, TESTING, TRACING, draw_words, exponential, uniform
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.compliance import may_be_traced, takes_part
 from ergode.epidemics.shared.contacts import exposure
@@ -45,6 +45,13 @@ def next_detection(tables, k, compartment, last, number, leaves, node, stay, see
     if uniform(w0, w1) <= positive:
         return real(at_moment(tables.moments, last + plan.delay[k]))
     return real(_NEVER)
+
+
+def stays_isolated(plan, k, compartment, number, node, seed, replicate):
+    """Whether the `number`-th test for the release of a node is positive."""
+    entity = np.int64(node) | (np.int64(number) << _NUMBER_BITS)
+    w0, w1, w2, w3 = draw_words(seed, replicate, entity, RELEASE, np.uint32(k))
+    return uniform(w0, w1) <= plan.sensitivity[k, compartment]
 
 
 def is_traced(plan, meetings, k, layer, arc, entity, target, stay, moment, seed, replicate):

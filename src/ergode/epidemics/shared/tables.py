@@ -32,6 +32,7 @@ from ergode.epidemics.shared.options import (
     HAS_LINES,
     HAS_MOMENTS,
     HAS_QUEUES,
+    HAS_RELEASE,
     HAS_SCREENING,
     HAS_STRATA,
     HAS_TRACING,
@@ -166,6 +167,7 @@ def tables_of(
         **({OWN_FACTORS: True} if model.has_own_factors else {}),
         HAS_INTERVENTIONS: bool(scenario.interventions),
         HAS_TRACING: any(isinstance(i, ContactTracing | Testing) for i in scenario.interventions),
+        **({HAS_RELEASE: True} if any(map(_releases, scenario.interventions)) else {}),
         HAS_SCREENING: any(
             isinstance(i, Testing) and i.rate is not None for i in scenario.interventions
         ),
@@ -202,6 +204,11 @@ def tables_of(
         moments_of(moments - begin if moments.size else np.zeros(1), begin, precision),
         bindings,
     )
+
+
+def _releases(one: Any) -> bool:
+    """Whether a negative test ends an isolation by a measure."""
+    return getattr(one, "release_after", None) is not None
 
 
 def _moments(model: CompartmentModel, scenario: Scenario, begin: float, end: float) -> np.ndarray:

@@ -19,6 +19,7 @@ from ergode.epidemics.shared.counts import (
     HELD,
     IN_FORCE,
     POSITIVE,
+    RELEASED,
     TESTS,
     TRACED,
     TURNED_AWAY,
@@ -79,6 +80,8 @@ def _quantities(one: Intervention) -> list[tuple[int, str]]:
             found.append((TRACED, "traced"))
         if one.isolation > 0.0 or (traces and one.quarantine > 0.0):
             found += [(BEGUN, "isolations"), (HELD, "isolated")]
+            if one.release_after is not None:
+                found.append((RELEASED, "released"))
     elif isinstance(one, ContactTracing):
         found = [(POSITIVE, "detected"), (TRACED, "traced")]
         if one.quarantine > 0.0:

@@ -22,6 +22,7 @@ from ergode.epidemics.shared.counts import (
     HELD,
     IN_FORCE,
     POSITIVE,
+    RELEASED,
     TESTS,
     TRACED,
     TURNED_AWAY,
@@ -145,6 +146,13 @@ def tally_positive(moves, tables, k, node, time):
 def tally_traced(moves, tables, k, node, time):
     """A contact is traced, and its quarantine begins."""
     tally(moves, tables, k, TRACED, node, time, 1)
+
+
+def tally_release(moves, tables, k, node, time, until):
+    """A negative test ends an isolation, which would have lasted until a later time."""
+    tally(moves, tables, k, RELEASED, node, time, 1)
+    tally(moves, tables, k, HELD, node, time, -1)
+    tally(moves, tables, k, HELD, node, until, 1)
 
 
 def tally_diversions(moves, tables, starts, compartment, index, time, seed, replicate, node):

@@ -58,7 +58,9 @@ from ergode.models.epidemic.vaccination import Vaccination
 
 CLOSURE_KIND, ISOLATION_KIND, TRACING_KIND, CAPACITY_KIND = 0, 3, 4, 5  # 1, 2: vaccines
 # Columns of `Interventions.traced`.
-TRACE, CONTACT_DELAY, OWN_DELAY, CONTACT_TIME, OWN_TIME, LOOKBACK = range(6)
+TRACE, CONTACT_DELAY, OWN_DELAY, CONTACT_TIME, OWN_TIME, LOOKBACK, RETEST_AFTER, RETEST_EVERY = (
+    range(8)
+)
 
 
 class Infections(NamedTuple):
@@ -107,8 +109,10 @@ class Interventions(NamedTuple):
     positive: Any  # probability of a detection, real [intervention_count, compartment_count]
     rate: Any  # of tests of each node, real [intervention_count]; 0 for tests at entry
     # Largest probability of tracing, times from the detection to the quarantine of contacts and of
-    # the node itself, durations of both, and lookback, real [intervention_count, 6]: see `TRACE`.
+    # the node itself, durations of both, lookback, and times from the begin of an isolation to a
+    # test that may end it and between such tests, real [intervention_count, 8]: see `TRACE`.
     traced: Any
+    sensitivity: Any  # of tests that may end an isolation, real [intervention_count, compartments]
     tracing: Any  # probability of tracing in a layer, real [intervention_count, layer_count]
     triggers: Any  # see `shared.triggers`
     lines: Any  # see `shared.lines`
@@ -223,7 +227,9 @@ def interventions_of(
     columns["start"] = np.full(3 * count, np.inf, precision)
     kind = np.zeros(count, np.int32)
     layer, compartment, instead = (np.full(count, -1, np.int32) for _ in range(3))
-    traced = np.zeros((count, 6), precision)
+    traced = np.zeros((count, 8), precision)
+    traced[:, [RETEST_AFTER, RETEST_EVERY]] = np.inf
+    sensitivity = np.zeros((count, len(model.compartments)), precision)
     tracing = np.zeros((count, max(1, len(contacts.layers))), precision)
     positive = np.zeros((count, len(model.compartments)), precision)
     rate = np.zeros(count, precision)
@@ -267,7 +273,11 @@ def interventions_of(
             rate[row] = one.rate or 0.0
             share = 1.0 if is_limited(one) else one.fraction
             for name, value in one.sensitivity.items():
-                positive[row, _testable(model, name, where)] = share * value
+                at = _testable(model, name, where)
+                positive[row, at], sensitivity[row, at] = share * value, value
+            if one.release_after is not None:
+                traced[row, RETEST_AFTER] = one.release_after
+                traced[row, RETEST_EVERY] = one.release_every or np.inf
         if isinstance(one, ContactTracing | Testing):
             tracing[row] = _tracing(one.tracing, contacts, where)
             traced[row, TRACE] = tracing[row].max()
@@ -277,7 +287,7 @@ def interventions_of(
     return Interventions(
         kind, **columns, layer=layer, compartment=compartment, instead=instead,
         groups=groups_of(interventions, contacts, precision), positive=positive, rate=rate,
-        traced=traced, tracing=tracing,
+        traced=traced, sensitivity=sensitivity, tracing=tracing,
         triggers=triggers_of(interventions, model, contacts, precision),
         lines=lines_of(interventions, model, contacts, begin, horizon, precision),
         vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),

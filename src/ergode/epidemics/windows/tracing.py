@@ -28,16 +28,18 @@ from ergode.epidemics.shared.arcs import (
 from ergode.epidemics.shared.atomics import lower_to, raise_to
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity
-from ergode.epidemics.shared.counts import tally_hold
-from ergode.epidemics.shared.detection import is_traced, next_detection
-from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_SCREENING
+from ergode.epidemics.shared.counts import TESTS, tally, tally_hold
+from ergode.epidemics.shared.detection import is_traced, next_detection, stays_isolated
+from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_RELEASE, HAS_SCREENING
 from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
-from ergode.epidemics.shared.tallying import tally_positive, tally_traced
+from ergode.epidemics.shared.tallying import tally_positive, tally_release, tally_traced
 from ergode.epidemics.shared.transmission import (
     CONTACT_DELAY,
     CONTACT_TIME,
     OWN_DELAY,
     OWN_TIME,
+    RETEST_AFTER,
+    RETEST_EVERY,
     TRACE,
     TRACING_KIND,
     detects,
@@ -72,6 +74,10 @@ class TracingState(NamedTuple):
     held: Any  # the end of a quarantine that is counted
     # The next proposed test (`shared.tallying`), [intervention, place]:
     proposed: Any
+    # The next test that may end an isolation, and when one last did, real [intervention, place]:
+    again: Any
+    released: Any
+    tested: Any  # number of such tests, int32 [intervention, place]
 
 
 def may_trace_before(tables, compartment, entered, stop):
@@ -92,6 +98,7 @@ class _Held(NamedTuple):
     node: Any
     delay: Any  # from the detection to the quarantine
     lasting: Any  # the quarantine
+    since: Any  # quarantines that began before have been ended
     time: Any  # at which the quarantine is looked at
 
 
@@ -160,7 +167,13 @@ def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate)
     tables, plan = epidemic.tables, epidemic.tables.interventions
     begin = at_moment(tables.moments, moment + held.delay)
     until = at_moment(tables.moments, begin + held.lasting)
-    if begin < held.time and until > held.time and (known or detects(plan, starts, k, moment)):
+    kept = not HAS_RELEASE or begin >= held.since
+    if (
+        kept
+        and begin < held.time
+        and until > held.time
+        and (known or detects(plan, starts, k, moment))
+    ):
         e = np.int64(held.arc)
         if e < 0:
             return True
@@ -174,17 +187,32 @@ def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate)
 
 def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
     """Whether a node, `moves` of whose path count, is in quarantine at a time."""
+    tracing = epidemic.tracing
+    position = shift + node
+    since = real(-_NEVER)
+    settled = from_bits(bits(tracing.until[k, position])) > time
+    if HAS_RELEASE:
+        since = real(tracing.released[k, position])
+        moment = real(tracing.again[k, position])
+        if moment <= time and ends_isolation(
+            epidemic, starts, k, shift, node, moves, moment, replicate
+        ):
+            since, settled = moment, False
+    return settled or _is_newly_held(
+        epidemic, starts, k, shift, node, moves, time, since, replicate
+    )
+
+
+def _is_newly_held(epidemic, starts, k, shift, node, moves, time, since, replicate):
+    """Whether a quarantine that began in this window, from `since` on, holds a node at a time."""
     incoming, tracing, plan = (
         epidemic.contacts.incoming, epidemic.tracing, epidemic.tables.interventions
     )  # fmt: skip
-    position = shift + node
-    if from_bits(bits(tracing.until[k, position])) > time:
-        return True
     own = _Held(
         np.int64(-1), np.int64(node), real(plan.traced[k, OWN_DELAY]),
-        real(plan.traced[k, OWN_TIME]), real(time),
+        real(plan.traced[k, OWN_TIME]), real(since), real(time),
     )  # fmt: skip
-    if _holds(epidemic, starts, k, own, position, node, moves, replicate):
+    if _holds(epidemic, starts, k, own, shift + node, node, moves, replicate):
         return True
     if plan.traced[k, TRACE] > 0.0:
         for e in range(first_arc(incoming, node), end_arc(incoming, node)):
@@ -196,11 +224,70 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
             if tracing.count[other] > 0 or count > 0:
                 held = _Held(
                     np.int64(e), np.int64(node), real(plan.traced[k, CONTACT_DELAY]),
-                    real(plan.traced[k, CONTACT_TIME]), real(time),
+                    real(plan.traced[k, CONTACT_TIME]), real(since), real(time),
                 )  # fmt: skip
                 if _holds(epidemic, starts, k, held, other, source, count, replicate):
                     return True
     return False
+
+
+def _goes_on(epidemic, starts, k, shift, node, moves, moment, replicate):
+    """Whether the isolation of a node that is known when a window begins lasts at a moment of it.
+
+    A quarantine of the window may have prolonged it; it lasts longer than the window.
+    """
+    tracing, position = epidemic.tracing, shift + node
+    until = from_bits(bits(tracing.until[k, position]))
+    return until > moment or _is_newly_held(
+        epidemic, starts, k, shift, node, moves, until, real(tracing.released[k, position]),
+        replicate,
+    )  # fmt: skip
+
+
+def ends_isolation(epidemic, starts, k, shift, node, moves, moment, replicate):
+    """Whether a test for a release at a moment of this window ends the isolation of a node."""
+    paths, tracing, position = epidemic.paths, epidemic.tracing, shift + node
+    if not _goes_on(epidemic, starts, k, shift, node, moves, moment, replicate):
+        return False
+    here = compartment_of(paths, position)
+    for j in range(moves):
+        if paths.time[j, position] < moment and not (
+            HAS_QUEUES and is_wait(paths, j, position, here)
+        ):
+            here = destination(paths, j, position)
+    return not stays_isolated(
+        epidemic.tables.interventions, k, here, np.int64(tracing.tested[k, position]), node,
+        epidemic.seed, replicate,
+    )  # fmt: skip
+
+
+def release(epidemic, moves, starts, place, end):
+    """Make the tests for a release final that are before the end of a settled window."""
+    tables, tracing, position = epidemic.tables, epidemic.tracing, place.position
+    plan, shift = tables.interventions, place.position - place.node
+    count = moves_of(epidemic.paths, position)
+    for k in range(plan.kind.size):
+        moment = real(tracing.again[k, position])
+        if moment < end:
+            tracing.again[k, position] = _NEVER
+            if not _goes_on(epidemic, starts, k, shift, place.node, count, moment, place.replicate):
+                continue
+            if COUNTING:
+                tally(moves, tables, k, TESTS, place.node, moment, 1)
+            negative = ends_isolation(
+                epidemic, starts, k, shift, place.node, count, moment, place.replicate
+            )
+            tracing.tested[k, position] += np.int32(1)
+            if negative:
+                tracing.released[k, position] = moment
+                if COUNTING:
+                    until = from_bits(bits(tracing.until[k, position]))
+                    tally_release(moves, tables, k, place.node, moment, until)
+                tracing.until[k, position] = to_bits(moment)
+                tracing.held[k, position] = bits(to_bits(moment))
+            else:
+                following = moment + plan.traced[k, RETEST_EVERY]
+                tracing.again[k, position] = at_moment(tables.moments, following)
 
 
 def left_by_quarantine(
@@ -276,9 +363,11 @@ def _hold(tracing, k, position, begin, until):
     """Put a node in quarantine, at least until some time."""
     if not until > begin:
         return
+    if HAS_RELEASE and begin < tracing.released[k, position]:
+        return
     word = to_bits(real(max(until, real(0.0))))
     raise_to(tracing.until, (np.int64(k), np.int64(position)), word)
-    if COUNTING and until > 0.0:
+    if (COUNTING or HAS_RELEASE) and until > 0.0:
         word = to_bits(real(max(begin, real(0.0))))
         lower_to(tracing.begun, (np.int64(k), np.int64(position)), word)
 
@@ -286,7 +375,11 @@ def _hold(tracing, k, position, begin, until):
 def begin_holds(tracing, k, position):
     """A node at time zero is in no quarantine."""
     tracing.until[k, position] = bits(0)
-    if COUNTING:
+    if HAS_RELEASE:
+        tracing.again[k, position] = _NEVER
+        tracing.released[k, position] = -_NEVER
+        tracing.tested[k, position] = np.int32(0)
+    if COUNTING or HAS_RELEASE:
         tracing.held[k, position] = bits(0)
         tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
 
@@ -300,9 +393,12 @@ def tally_holds(moves, tables, tracing, position, node):
         begin = from_bits(bits(tracing.begun[k, position]))
         if begin < _NEVER:
             until = from_bits(bits(tracing.until[k, position]))
-            tally_hold(
-                moves, tables, k, node, begin, until, from_bits(bits(tracing.held[k, position]))
-            )
+            before = from_bits(bits(tracing.held[k, position]))
+            if COUNTING:
+                tally_hold(moves, tables, k, node, begin, until, before)
+            if HAS_RELEASE and begin >= before:
+                again = begin + tables.interventions.traced[k, RETEST_AFTER]
+                tracing.again[k, position] = at_moment(tables.moments, again)
             tracing.held[k, position] = bits(to_bits(until))
             tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
 

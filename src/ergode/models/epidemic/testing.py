@@ -72,11 +72,21 @@ class Testing(Intervention):
         [time].
     contacts_among : str or ByAttribute, optional
         Which contacts can be traced, as `among`.
+    release_after : float, optional
+        Time from the begin of an isolation by this measure, of a case or a contact, to a further
+        test [time].  If it is negative, the isolation ends.
+    release_every : float, optional
+        Time from this test to the next such test, while it is positive [time]; the default is that
+        there is none.
     start, stop : float, date or Trigger, optional
         Start of the measure, and its stop instead of a duration.  Tests happen in between.
 
     Notes
     -----
+    Tests for a release are those of `sensitivity`, without a limit of their number; they do not
+    prolong an isolation, and no contacts are traced after them.  The test is of the compartment in
+    which the node is just before.  An isolation that is prolonged is one: its tests go on.
+
     Whether a contact is traced is drawn once for a stay of the tested node in a compartment: if it
     is tested again in this stay, the same contacts are traced.
 
@@ -115,6 +125,12 @@ class Testing(Intervention):
 
     >>> limited = ergode.Testing({"I": 0.8}, capacity=200, priority="age", isolation=10)
 
+    Who is isolated leaves after a negative test, from the fifth day on:
+
+    >>> released = ergode.Testing(
+    ...     {"I": 0.8}, fraction=0.5, isolation=14, release_after=5, release_every=1
+    ... )
+
     The contacts of those who are positive stay at home, half of the young among them:
 
     >>> traced = ergode.Testing(
@@ -140,6 +156,8 @@ class Testing(Intervention):
     quarantine: float = math.inf
     lookback: float = math.inf
     contacts_among: str | ByAttribute | None = None
+    release_after: float | None = None
+    release_every: float | None = None
 
     def __post_init__(self) -> None:
         self._check(
@@ -176,6 +194,21 @@ class Testing(Intervention):
             raise ModelError(f"Testing: period is {period!r}; expected a finite time above zero")
         object.__setattr__(self, "period", period)
         self._check_capacity()
+        self._check_release()
+
+    def _check_release(self) -> None:
+        if self.release_after is None:
+            if self.release_every is not None:
+                raise ModelError("Testing: it has a release_every, but no release_after")
+            return
+        for name in ("release_after", "release_every"):
+            if (given := getattr(self, name)) is not None:
+                value = number_of("Testing", name, given)
+                if not 0 < value < math.inf:
+                    raise ModelError(
+                        f"Testing: {name} is {value!r}; expected a finite time above zero"
+                    )
+                object.__setattr__(self, name, value)
 
     @property
     def traces(self) -> bool:
