@@ -81,7 +81,16 @@ def run(interventions=None, model=HOSPITAL, include="measures", network=NETWORK,
     return simulate(model, network, include=include, **given)
 
 
-def alone(measure, include=("entries", "measures"), **options):
+def alone(measure, **options):
+    """A run with one measure that acts; what is counted of all strata together."""
+    found = by_third(measure, **options)
+    whole = found.sum("stratum")
+    force = [label.endswith("in force") for label in found["tally"].values]
+    whole["measures"][..., force] = found["measures"].isel(stratum=0)[..., force]
+    return whole
+
+
+def by_third(measure, include=("entries", "measures"), **options):
     """A run with one measure that acts: those beside it never begin.
 
     So that one kernel, that of `everything`, is compiled for all.
@@ -95,11 +104,7 @@ def alone(measure, include=("entries", "measures"), **options):
         ergode.Capacity("D", N, instead="R"),
     ]
     given = {"initial": {"I": ergode.Seeds(20, age=2.0)}, "precision": "float64"}
-    found = run([*measure, *idle], include=include, strata="third", **given | options)
-    whole = found.sum("stratum")
-    force = [label.endswith("in force") for label in found["tally"].values]
-    whole["measures"][..., force] = found["measures"].isel(stratum=0)[..., force]
-    return whole
+    return run([*measure, *idle], include=include, strata="third", **given | options)
 
 
 def fell_ill(found):
@@ -180,10 +185,8 @@ def test_a_negative_test_ends_an_isolation():
 def test_who_takes_part_is_drawn_once_for_each():
     """Of the first third nobody is tested, of the second all, and half of the last."""
     tests = ergode.Testing({"I": 1.0}, reduction=0.0, among=HALF)
-    found = run(
-        [tests], model=IMMUNE, include=("entries", "measures"), strata="third", replicates=400
-    )
-    later = found.isel(time=-1) - found.isel(time=0)  # seeds are tested at the first time
+    found = by_third([tests], model=IMMUNE, replicates=400)
+    later = found.isel(time=-1) - found.isel(time=0)  # seeds are in I before
     ill = later["entries"].sel(compartment="I").values
     tested = later["measures"].sel(tally="interventions[0] tests").values
     assert not tested[:, 0].any()
