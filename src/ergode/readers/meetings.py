@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def read_meetings(
     resolution: float | None = None,
     unit: float = 1.0,
     instantaneous: bool = False,
-    origin: Any = None,
+    origin: str | date | np.datetime64 | None = None,
 ) -> TemporalContacts:
     """Read temporal contacts in the format of proximity loggers.
 

@@ -117,6 +117,8 @@ def labelled(contacts: Any, name: str) -> tuple[np.ndarray, list[str] | None]:
 
 def lowest_ages(contacts: Any) -> list[float] | None:
     """The lowest age of each group of a matrix with labels; None if it has none."""
+    if not hasattr(contacts, "coords") and not hasattr(contacts, "columns"):
+        return None
     _, labels = labelled(contacts, "mixing")
     return None if labels is None else _lows(labels)
 
