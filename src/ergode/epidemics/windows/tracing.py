@@ -189,18 +189,28 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
     """Whether a node, `moves` of whose path count, is in quarantine at a time."""
     tracing = epidemic.tracing
     position = shift + node
-    since = real(-_NEVER)
-    settled = from_bits(bits(tracing.until[k, position])) > time
-    if HAS_RELEASE:
-        since = real(tracing.released[k, position])
-        moment = real(tracing.again[k, position])
-        if moment <= time and ends_isolation(
-            epidemic, starts, k, shift, node, moves, moment, replicate
-        ):
-            since, settled = moment, False
-    return settled or _is_newly_held(
-        epidemic, starts, k, shift, node, moves, time, since, replicate
-    )
+    until = from_bits(bits(tracing.until[k, position]))
+    if not HAS_RELEASE:
+        return until > time or _is_newly_held(
+            epidemic, starts, k, shift, node, moves, time, real(-_NEVER), replicate
+        )
+    since, moment = real(tracing.released[k, position]), real(tracing.again[k, position])
+    # A loop, so that the code of what holds a node is there once.
+    looks = 2 if moment <= time else 1
+    settled = until > time
+    held = False
+    while looks > 0:
+        # First whether the isolation goes on until the test that may end it.
+        first = looks == 2
+        held = until > moment if first else settled
+        held = held or _is_newly_held(
+            epidemic, starts, k, shift, node, moves, until if first else time, since, replicate
+        )
+        if first and held and is_negative(epidemic, k, position, node, moves, moment, replicate):
+            since = moment
+            settled = False
+        looks -= 1
+    return held
 
 
 def _is_newly_held(epidemic, starts, k, shift, node, moves, time, since, replicate):
@@ -231,24 +241,9 @@ def _is_newly_held(epidemic, starts, k, shift, node, moves, time, since, replica
     return False
 
 
-def _goes_on(epidemic, starts, k, shift, node, moves, moment, replicate):
-    """Whether the isolation of a node that is known when a window begins lasts at a moment of it.
-
-    A quarantine of the window may have prolonged it; it lasts longer than the window.
-    """
-    tracing, position = epidemic.tracing, shift + node
-    until = from_bits(bits(tracing.until[k, position]))
-    return until > moment or _is_newly_held(
-        epidemic, starts, k, shift, node, moves, until, real(tracing.released[k, position]),
-        replicate,
-    )  # fmt: skip
-
-
-def ends_isolation(epidemic, starts, k, shift, node, moves, moment, replicate):
-    """Whether a test for a release at a moment of this window ends the isolation of a node."""
-    paths, tracing, position = epidemic.paths, epidemic.tracing, shift + node
-    if not _goes_on(epidemic, starts, k, shift, node, moves, moment, replicate):
-        return False
+def is_negative(epidemic, k, position, node, moves, moment, replicate):
+    """Whether a test for the release of a node is negative, as the node is just before it."""
+    paths = epidemic.paths
     here = compartment_of(paths, position)
     for j in range(moves):
         if paths.time[j, position] < moment and not (
@@ -256,8 +251,8 @@ def ends_isolation(epidemic, starts, k, shift, node, moves, moment, replicate):
         ):
             here = destination(paths, j, position)
     return not stays_isolated(
-        epidemic.tables.interventions, k, here, np.int64(tracing.tested[k, position]), node,
-        epidemic.seed, replicate,
+        epidemic.tables.interventions, k, here,
+        np.int64(epidemic.tracing.tested[k, position]), node, epidemic.seed, replicate,
     )  # fmt: skip
 
 
@@ -270,18 +265,25 @@ def release(epidemic, moves, starts, place, end):
         moment = real(tracing.again[k, position])
         if moment < end:
             tracing.again[k, position] = _NEVER
-            if not _goes_on(epidemic, starts, k, shift, place.node, count, moment, place.replicate):
+            until = from_bits(bits(tracing.until[k, position]))
+            # A quarantine of the window may have prolonged it; that lasts longer than the window.
+            if not (
+                until > moment
+                or _is_newly_held(
+                    epidemic, starts, k, shift, place.node, count, until,
+                    real(tracing.released[k, position]), place.replicate,
+                )
+            ):  # fmt: skip
                 continue
             if COUNTING:
                 tally(moves, tables, k, TESTS, place.node, moment, 1)
-            negative = ends_isolation(
-                epidemic, starts, k, shift, place.node, count, moment, place.replicate
+            negative = is_negative(
+                epidemic, k, position, place.node, count, moment, place.replicate
             )
             tracing.tested[k, position] += np.int32(1)
             if negative:
                 tracing.released[k, position] = moment
                 if COUNTING:
-                    until = from_bits(bits(tracing.until[k, position]))
                     tally_release(moves, tables, k, place.node, moment, until)
                 tracing.until[k, position] = to_bits(moment)
                 tracing.held[k, position] = bits(to_bits(moment))
