@@ -17,6 +17,8 @@ OTHERS = {
     "ergode.concat": "it has the inputs of the whole",
     "ergode.open_dataset": "a file has the inputs of its result",
     "ergode.read_gbees": "it reads the file of another program",
+    "ergode.read_contact_matrix": "it reads the file of another program",
+    "ergode.contact_survey": "nothing is simulated",
 }
 
 
@@ -113,6 +115,9 @@ CASES = {
     },
     epidemics.states: of_cases(times=[0, 1]),
     epidemics.summary: of_counts(),
+    epidemics.synchronous: lambda: {
+        "contacts": CONTACTS, "initial": 3, "steps": 4, "probability": 0.2, "device": "cpu",
+    },
     kinetics.equilibrium: lambda: {
         "network": hydrogen(), "initial": {"H2": 2.0, "O2": 1.0}, "temperature": [2000.0, 3000.0],
         "pressure": 1e6,

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     )
     from ergode.models.networks.computed import ComputedNetwork
     from ergode.models.networks.contact_network import ContactNetwork
+    from ergode.models.networks.survey import contact_survey
     from ergode.models.networks.temporal import TemporalContacts
     from ergode.models.reactions.composed_rates import Branching, Tabulated, TemperatureTable
     from ergode.models.reactions.detailed_balance import balanced
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     from ergode.readers.antimony import read_antimony
     from ergode.readers.bionetgen import read_bionetgen
     from ergode.readers.cantera import read_cantera
+    from ergode.readers.contact_matrix import read_contact_matrix
     from ergode.readers.edges import read_contacts
     from ergode.readers.fern import read_fern
     from ergode.readers.gillespy2 import from_gillespy2
@@ -175,6 +177,7 @@ _HOMES = {
     "ergode.models.fields.networks": ("field_from_network",),
     "ergode.models.epidemic.seeds": ("Seeds",),
     "ergode.models.sweep": ("grid",),
+    "ergode.models.networks.survey": ("contact_survey",),
     "ergode.models.networks.temporal": ("TemporalContacts",),
     "ergode.models.reactions.thermochemistry": (
         "Nasa9Polynomials", "NasaPolynomials", "Nucleus",
@@ -183,6 +186,7 @@ _HOMES = {
     "ergode.readers.antimony": ("read_antimony",),
     "ergode.readers.bionetgen": ("read_bionetgen",),
     "ergode.readers.cantera": ("read_cantera",),
+    "ergode.readers.contact_matrix": ("read_contact_matrix",),
     "ergode.readers.edges": ("read_contacts",),
     "ergode.readers.kpp": ("read_kpp",),
     "ergode.readers.meetings": ("read_meetings",),
@@ -226,13 +230,14 @@ __all__ = [
     "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
-    "abc_smc", "balanced", "compare", "concat", "density", "epidemics", "field_from_equations",
+    "abc_smc", "balanced", "compare", "concat", "contact_survey", "density", "epidemics",
+    "field_from_equations",
     "field_from_network", "fields",
     "from_gillespy2", "from_pynucastro", "grid", "in_molecules", "inference", "inputs",
     "interpolant", "kinetics", "open_dataset", "particles", "plots",
-    "read_antimony", "read_bionetgen", "read_cantera", "read_contacts", "read_fern",
-    "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab", "read_reaclib",
-    "read_sbml", "read_weak_rates", "release", "save", "simulator", "stochastic",
+    "read_antimony", "read_bionetgen", "read_cantera", "read_contact_matrix", "read_contacts",
+    "read_fern", "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab",
+    "read_reaclib", "read_sbml", "read_weak_rates", "release", "save", "simulator", "stochastic",
     "trajectories", "write_gbees", "write_sbml",
 ]  # fmt: skip
 

@@ -199,3 +199,29 @@ def test_bad_dates_are_one_line(options, message):
 def test_a_wrong_year_is_said(measure):
     with pytest.warns(ergode.AccuracyWarning, match="does nothing: the run is from 60 to 100"):
         with_measures(**measure, times=[60, 100], origin="2025-03-01")
+
+
+@pytest.mark.slow
+def test_meetings_have_dates():
+    """They are those in days since the origin of the run, and give results dates."""
+    rng = np.random.default_rng(1)
+    source, target = rng.integers(0, 40, (2, 400))
+    begin = rng.uniform(0, 20, 400).round(3)
+    zero = np.datetime64("2026-03-01T00:00:00.000000")
+    moments = zero + (begin * 86_400e6).astype("timedelta64[us]")
+    dated = ergode.TemporalContacts.from_meetings(
+        source, target, moments, moments + np.timedelta64(6, "h"), node_count=40
+    )
+    plain = ergode.TemporalContacts.from_meetings(
+        source, target, dated.begin.min() * 0 + begin, begin + 0.25, node_count=40
+    )
+    options = {"initial": {"I": 5}, "replicates": 3, "seed": 7, "device": "cpu"}
+    one = ergode.epidemics.simulate(MODEL, plain, times=range(31), **options)
+    for given in (
+        {"times": range(31)},
+        {"times": pd.date_range("2026-03-01", periods=31)},
+        {"times": range(31), "origin": "2026-03-01"},
+    ):
+        other = ergode.epidemics.simulate(MODEL, dated, **given, **options)
+        np.testing.assert_array_equal(one["count"], other["count"])
+        assert other["date"].values[0] == zero

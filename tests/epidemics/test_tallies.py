@@ -44,12 +44,17 @@ MEMORYLESS = ergode.CompartmentModel.seir(
 )  # fmt: skip
 
 
+HALF = ergode.ByAttribute("third", {0: 0.0, 1: 1.0, 2: 0.5})  # who takes part
+
+
 def everything():
     """All measures, begun and stopped at times and by counts."""
     return [
-        ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7, delay=1, isolation=10),
-        ergode.Testing({"I": 0.8}, fraction=0.5, delay=1, isolation=8),
-        ergode.Testing({"I": 0.8, "E": 0.2}, capacity=3, isolation=10,
+        ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7, delay=1, isolation=10, tracing=0.3,
+                       tracing_delay=0.5, quarantine=6, contacts_among=HALF),
+        ergode.Testing({"I": 0.8}, fraction=0.5, delay=1, isolation=8, among=HALF,
+                       release_after=3, release_every=1),
+        ergode.Testing({"I": 0.8, "E": 0.2}, capacity=3, isolation=10, tracing=0.5, quarantine=4,
                        start=ergode.Trigger("I", 20), stop=ergode.Trigger("I", 10, below=True)),
         ergode.Testing({"I": 0.8}, capacity=2, wait=False, isolation=10),
         ergode.ContactTracing("I", detection=0.5, detection_delay=1, tracing=0.4,
@@ -68,15 +73,24 @@ def everything():
     ]  # fmt: skip
 
 
-def run(interventions=None, model=HOSPITAL, include="measures", **options):
+def run(interventions=None, model=HOSPITAL, include="measures", network=NETWORK, **options):
     given = {
         "initial": {"I": 20}, "times": np.arange(61.0), "replicates": 20, "seed": 3,
         "device": "cpu", "interventions": interventions, **options,
     }  # fmt: skip
-    return simulate(model, NETWORK, include=include, **given)
+    return simulate(model, network, include=include, **given)
 
 
-def alone(measure, include=("entries", "measures"), **options):
+def alone(measure, **options):
+    """A run with one measure that acts; what is counted of all strata together."""
+    found = by_third(measure, **options)
+    whole = found.sum("stratum")
+    force = [label.endswith("in force") for label in found["tally"].values]
+    whole["measures"][..., force] = found["measures"].isel(stratum=0)[..., force]
+    return whole
+
+
+def by_third(measure, include=("entries", "measures"), **options):
     """A run with one measure that acts: those beside it never begin.
 
     So that one kernel, that of `everything`, is compiled for all.
@@ -84,17 +98,13 @@ def alone(measure, include=("entries", "measures"), **options):
     never = ergode.Trigger("D", N)
     idle = [
         ergode.Testing({"I": 0.9}, rate=1 / 7, delay=1, isolation=10, start=never),
-        ergode.Testing({"I": 0.8}, capacity=3, start=never),
-        ergode.ContactTracing("I", detection=0.5, quarantine=10, reduction=0.5, start=never),
+        ergode.Testing({"I": 0.8}, capacity=3, release_after=1, start=never),
+        ergode.ContactTracing("I", detection=0.5, quarantine=10, among=HALF, start=never),
         ergode.Vaccination(efficacy=0.3, dose_rate=5, start=never),
         ergode.Capacity("D", N, instead="R"),
     ]
     given = {"initial": {"I": ergode.Seeds(20, age=2.0)}, "precision": "float64"}
-    found = run([*measure, *idle], include=include, strata="third", **given | options)
-    whole = found.sum("stratum")
-    force = [label.endswith("in force") for label in found["tally"].values]
-    whole["measures"][..., force] = found["measures"].isel(stratum=0)[..., force]
-    return whole
+    return run([*measure, *idle], include=include, strata="third", **given | options)
 
 
 def fell_ill(found):
@@ -125,6 +135,64 @@ def test_tests_at_a_rate_are_a_poisson_process_of_all_nodes():
         assert abs(tests[:, t].mean() - mean) < SIGMAS * np.sqrt(mean / 400)
         assert abs(tests[:, t].var(ddof=1) / mean - 1) < SIGMAS * np.sqrt(2 / 399)
     assert (of(found, "0] positive") <= tests).all()
+
+
+@pytest.mark.slow
+def test_contacts_of_who_is_positive_are_traced():
+    """All who fall ill are positive, and each has eight contacts, of which all are traced.
+
+    A contact is held for two days, later quarantines prolong that, and the ill themselves are not.
+    """
+    regular = ergode.ContactNetwork.random_regular(N, 8, seed=1).with_attributes(
+        third=np.arange(N) % 3
+    )
+    traced = {"tracing": 1.0, "tracing_delay": 1.0, "quarantine": 2.0, "reduction": 0.0}
+    tests = [
+        ergode.Testing({"I": 1.0}, isolation=0, **traced),
+        ergode.ContactTracing("I", tracing=1.0, tracing_delay=1.0, quarantine=2.0, reduction=0.0),
+        ergode.Testing({"I": 1.0}, isolation=0, capacity=10**6, **traced),
+    ]
+    found = alone(tests, network=regular, times=np.arange(61.0))
+    late = np.concatenate([np.zeros((20, 1)), fell_ill(found)[:, :-1]], axis=1)
+    for label in ("0] traced", "1] traced", "2] traced"):
+        np.testing.assert_array_equal(of(found, label), 8 * late)
+    # Tests and tracing find the same contacts; the latter also holds the ill.
+    np.testing.assert_array_equal(of(found, "0] isolated"), of(found, "2] isolated"))
+    assert (of(found, "0] isolated") <= of(found, "1] quarantined")).all()
+    assert of(found, "0] isolations").max() > 100
+
+
+@pytest.mark.slow
+def test_a_negative_test_ends_an_isolation():
+    """All who fall ill are isolated; after two days, and then every half, who is no longer ill."""
+    stay = ergode.Gamma(mean=4, sd=2)
+    quiet = with_stay(stay, [ergode.Infection("S", "E", {"I": 1e-9})])
+    tests = ergode.Testing({"I": 1.0}, isolation=40, release_after=2, release_every=0.5)
+    found = alone([tests], model=quiet, initial={"E": ergode.Seeds(N, age=0.5)})
+    ill, isolated = fell_ill(found), of(found, "0] isolations")
+    np.testing.assert_array_equal(isolated, ill)
+    released = of(found, "0] released")
+    np.testing.assert_array_equal(isolated - released, of(found, "0] isolated"))
+    assert (released[:, -1] == N).all()
+    # A first test, and another after each that finds the person still ill.
+    again = of(found, "0] tests")[:, -1] - N
+    still = stay.survival(2 + 0.5 * np.arange(200)).sum()
+    error = stay.variance**0.5 / 0.5 / np.sqrt(N * 20)
+    assert abs(again.mean() / N - 1 - still) < SIGMAS * error
+
+
+@pytest.mark.slow
+def test_who_takes_part_is_drawn_once_for_each():
+    """Of the first third nobody is tested, of the second all, and half of the last."""
+    tests = ergode.Testing({"I": 1.0}, reduction=0.0, among=HALF)
+    found = by_third([tests], model=IMMUNE, replicates=400)
+    later = found.isel(time=-1) - found.isel(time=0)  # seeds are in I before
+    ill = later["entries"].sel(compartment="I").values
+    tested = later["measures"].sel(tally="interventions[0] tests").values
+    assert not tested[:, 0].any()
+    np.testing.assert_array_equal(tested[:, 1], ill[:, 1])
+    share, error = tested[:, 2].sum() / ill[:, 2].sum(), 0.5 / np.sqrt(ill[:, 2].sum())
+    assert abs(share - 0.5) < SIGMAS * error
 
 
 @pytest.mark.slow

@@ -276,7 +276,7 @@ def conserve(world: World, found: Any) -> None:
         for k, one in enumerate(world.measures):
             of = f"interventions[{k}] "
             named = {n.removeprefix(of): at for at, n in enumerate(labels) if n.startswith(of)}
-            among = np.ones(world.nodes, int) if "among" not in one else world.group != 0
+            among = world.group != 0 if one.get("among") == "group" else np.ones(world.nodes, int)
             assert_conserved({name: counts[:, :, at] for name, at in named.items()}, among @ inside)
     if "entries" in found:
         left = found["entries"] - found["count"]

@@ -59,7 +59,8 @@ class TestLines:
         for k in self.limited:
             one = run.world.measures[k]
             wanted = np.isin(to, [run.index[name] for name in one["sensitivity"]])
-            wanted &= (run.rng.random(rows.size) < one["fraction"]) & run._among(one)[node]
+            wanted &= run.rng.random(rows.size) < one["fraction"]
+            wanted &= run.holds.takes(rows, k, node)
             mine = np.flatnonzero(wanted & run._in_force(rows, k, time))
             row, who, when = rows[mine], node[mine], time[mine]
             taken = (self.left[row, k] > 0) | (self.spent_at[row, k] == when)
@@ -79,7 +80,7 @@ class TestLines:
         found = run.rng.random(rows.size) < share
         run.tallies.note(rows, k, "tests", node)
         run.tallies.note(rows[found], k, "positive", node[found])
-        run._hold(rows[found], k, node[found], time[found], one["isolation"], one["delay"])
+        run.holds.find(rows[found], k, node[found], time[found])
 
     def refill(self, rows: np.ndarray, time: np.ndarray) -> None:
         """A period begins: those who wait the longest are tested."""

@@ -62,6 +62,7 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
     _add_lines(rng.spawn(1)[0], world)
     _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
     _add_counters(rng.spawn(1)[0], world)
+    _add_tracing(rng.spawn(1)[0], world)
 
 
 def _add_programmes(rng: np.random.Generator, world: World, trigger: dict[str, Any]) -> None:
@@ -256,6 +257,41 @@ def _add_counters(rng: np.random.Generator, world: World) -> None:
                 one[end] = before
 
 
+def _add_tracing(rng: np.random.Generator, world: World) -> None:
+    """Tests after which contacts are traced; and people who take part with a probability."""
+
+    def shares() -> dict[str, list[float]]:
+        return {"group": [float(one) for one in rng.choice([0.0, 0.5, 0.8, 1.0], 3)]}
+
+    for one in world.measures:
+        tests = one["kind"] == "testing"
+        if tests and rng.random() < 0.6:
+            one["tracing"] = float(rng.choice([0.6, 1.0]))
+            one["tracing_delay"] = float(rng.choice([0.0, 0.2]))
+            one["quarantine"] = float(rng.choice([0.5, 0.9, np.inf]))
+            if world.meetings is not None and rng.random() < 0.5:
+                one["lookback"] = 1.2
+        if one.get("tracing") and world.layers and rng.random() < 0.5:
+            layer = str(rng.choice(world.layers))
+            one["tracing"] = {layer: float(rng.choice([0.7, 1.0]))}
+        if one.get("tracing") and (one["kind"] == "tracing" or rng.random() < 0.4):
+            one["contacts_among"] = "group" if rng.random() < 0.2 else shares()
+        if (
+            one["kind"] == "tracing"
+            or tests
+            or (one["kind"] in ("isolation", "vaccination") and "dose_rate" not in one)
+        ) and rng.random() < 0.4:
+            one["among"] = shares()
+    for number, one in enumerate(m for m in world.measures if m["kind"] == "testing"):
+        if number == 0 or rng.random() < 0.4:
+            one["release_after"] = float(rng.choice([0.2, 0.3]))
+            if rng.random() < 0.7:
+                one["release_every"] = float(rng.choice([0.2, 0.3]))
+    for one in world.measures:  # a kernel knows whether there are such people
+        if one["kind"] == "isolation":
+            one["among"] = {"group": [0.5, 0.9, 1.0]}
+
+
 def _add_effects(rng: np.random.Generator, world: World) -> None:
     """The first vaccine wanes, and spares people a branch; the second may spare them one too."""
     first, second = world.measures[1:3]
@@ -294,6 +330,10 @@ def measure_of(one: dict[str, Any]) -> Any:
         given["waning"] = ergode.Exponential(mean=one["waning"])
     elif "waning" in one:
         given["waning"] = ergode.Calendar(*one["waning"])
+    for name in ("among", "contacts_among"):
+        if isinstance(one.get(name), dict):
+            each = dict(enumerate(one[name]["group"]))
+            given[name] = ergode.ByAttribute("group", each)
     if isinstance(one.get("priority"), dict):
         given["priority"] = ergode.ByAttribute(*next(iter(one["priority"].items())))
     for name in ("dose_rate", "capacity"):

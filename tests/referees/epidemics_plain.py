@@ -19,9 +19,10 @@ from epidemics_laws import calendar_at, dose_count, of_dose, sample
 from epidemics_lines import PlaceLines, TestLines
 from epidemics_recent import RecentEntries, counted_of, members_of
 from epidemics_tallies import Tallies
+from epidemics_tracing import Holds
 from epidemics_world import World, imports, tidy
 
-_SLOTS = 6  # detections and quarantines of a node that are remembered
+_SLOTS = 6  # detections of a node that are remembered
 
 
 def simulate(world: World, replicates: int, rng: np.random.Generator) -> Any:
@@ -46,6 +47,7 @@ class _Run:
         self.since = np.full((count, n), -np.inf)
         self.infected_at = np.full((count, n), -np.inf)
         self.due = np.full((count, n), np.inf)
+        self.exits = np.zeros((count, n), bool)  # whether a stay ends by an exit
         self.cases = np.zeros((count, n), int)
         self.clock = np.full(count, self.begin)
         self.starts, self.stops = np.full((2, count, max(m, 1)), np.inf)
@@ -68,10 +70,9 @@ class _Run:
         self.was_at, self.was_since = self.at.copy(), self.since.copy()
         self.was_isolated = self.isolated.copy()
         self.detected = np.full((count, m, n, _SLOTS), np.inf)
-        self.hold_begin = np.full((count, m, n, _SLOTS), np.inf)
-        self.hold_end = np.full((count, m, n, _SLOTS), -np.inf)
         self._groups_of_stays = self._who()
         self._lay_out_contacts()
+        self.holds = Holds(self, count)
         self._lay_out_importations(count)
         self.next_test = np.full((count, max(m, 1)), np.inf)
         for k in range(m):
@@ -200,11 +201,12 @@ class _Run:
             line = self.lines.next(rows)
             enter = self.places.next(rows)
             contact, over = self.next_contact[rows], self.recent.next(rows)
-            when = np.stack([line, enter, due, detect, test, come, meet, contact, over])
+            again = self.holds.next(rows)
+            when = np.stack([again, line, enter, due, detect, test, come, meet, contact, over])
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
             admitted = self.places.admit(rows, time)  # who enters before all this
-            time[admitted], kind[admitted] = self.places.next(rows[admitted]), 1
+            time[admitted], kind[admitted] = self.places.next(rows[admitted]), 2
             self._pull_triggers(rows, time)
             self._record(rows, time)
             going = tidy(time) <= self.horizon
@@ -212,6 +214,7 @@ class _Run:
             self.clock[rows] = time
             for k, work in enumerate(
                 (
+                    self.holds.retest,
                     self.lines.refill,
                     self.places.enter,
                     self._progress,
@@ -297,7 +300,8 @@ class _Run:
     def _in_force(self, rows: np.ndarray, k: int, time: np.ndarray) -> np.ndarray:
         age = tidy(time - self.starts[rows, k])
         lasts = self.world.measures[k].get("duration", np.inf)
-        return (age >= 0) & (age < lasts) & (time < self.stops[rows, k])
+        begun = (age >= 0) & (time >= self.starts[rows, k])
+        return begun & (age < lasts) & (time < self.stops[rows, k])
 
     def _enter(
         self, rows: np.ndarray, node: np.ndarray, to: np.ndarray, time: np.ndarray,
@@ -305,6 +309,7 @@ class _Run:
     ) -> None:  # fmt: skip
         world = self.world
         self.tallies.enter(rows, node, to)
+        self.holds.stay(rows, node)
         for name in np.unique(to) if self.recent.given else ():
             new = (to == name) & (self.at[rows, node] != to)
             begin, now = time[new] - age, time[new]
@@ -319,7 +324,14 @@ class _Run:
                 stay = sample(self.rng, law, int(mine.sum()))
                 while age and (stay <= age).any():
                     stay = np.where(stay > age, stay, sample(self.rng, law, stay.size))
-                self.due[rows[mine], node[mine]] = tidy(time[mine] - age + stay)
+                leave = tidy(time[mine] - age + stay)
+                row, who = rows[mine], node[mine]
+                self.exits[row, who] = False
+                if name in world.exits:
+                    wait = self.rng.exponential(1.0 / world.exits[name][0], row.size)
+                    self.exits[row, who] = time[mine] + wait < leave
+                    leave = np.minimum(leave, time[mine] + wait)
+                self.due[row, who] = leave
         for k, one in enumerate(world.measures):
             if one["kind"] == "isolation":
                 self.isolated[rows, k, node] = self.rng.random(rows.size) < one["fraction"]
@@ -327,15 +339,17 @@ class _Run:
             if one["kind"] == "tracing" or at_entry:
                 if one["kind"] == "tracing":
                     share = np.where(to == self.index[one["compartment"]], one["detection"], 0.0)
+                    share = share * self.holds.takes(rows, k, node)
                     late = tidy(time - age + one["detection_delay"])
                 else:
-                    share = self._sensitivity(one, to) * one["fraction"] * self._among(one)[node]
-                    late = tidy(time - age)
+                    share = self._sensitivity(one, to) * one["fraction"]
+                    share = share * self.holds.takes(rows, k, node)
+                    late = time - age  # at this very moment
                 u = self.rng.random(rows.size)
                 mine = u < share
                 if at_entry and not age:
                     tested = np.isin(to, [self.index[c] for c in one["sensitivity"]]) & ~mine
-                    tested &= (u < one["fraction"]) & self._among(one)[node]
+                    tested &= (u < one["fraction"]) & self.holds.takes(rows, k, node)
                     tested &= self._in_force(rows, k, time)
                     self.tallies.note(rows[tested], k, "tests", node[tested])
                 mine &= late >= self.begin
@@ -384,6 +398,13 @@ class _Run:
             ends = np.cumsum(list(branches.values()))[:-1]
             to[mine] = places[np.searchsorted(ends, u[mine])]
             to = self._averted(rows, node, mine, to, branches, time)
+            if name in self.world.exits:
+                given = self.world.exits[name][1]
+                gone = mine & self.exits[rows, node]
+                ends = np.cumsum(list(given.values()))[:-1]
+                names = np.array([self.index[b] for b in given])
+                pick = self.rng.random(int(gone.sum()))
+                to[gone] = names[np.searchsorted(ends, pick)]
         for k, one in enumerate(self.world.measures):
             if one["kind"] == "capacity":
                 turned = (to == self.index[one["compartment"]]) & self.full[rows, k]
@@ -446,14 +467,12 @@ class _Run:
         for k in np.unique(which):
             one, mine, when = self.world.measures[k], rows[which == k], time[which == k]
             node = self.rng.integers(0, self.world.nodes, mine.size)
-            share = self._sensitivity(one, self.at[mine, node]) * self._among(one)[node]
-            made = self._in_force(mine, k, when) & self._among(one)[node]
+            share = self._sensitivity(one, self.at[mine, node])
+            made = self._in_force(mine, k, when) & self.holds.takes(mine, int(k), node)
             self.tallies.note(mine[made], int(k), "tests", node[made])
             found = (self.rng.random(mine.size) < share) & made
             self.tallies.note(mine[found], int(k), "positive", node[found])
-            self._hold(
-                mine[found], int(k), node[found], when[found], one["isolation"], one["delay"]
-            )
+            self.holds.find(mine[found], int(k), node[found], when[found])
             self._propose_test(mine, int(k), when)
 
     def _detect(self, rows: np.ndarray, time: np.ndarray) -> None:
@@ -462,54 +481,12 @@ class _Run:
         self.detected[rows, k, node, slot] = np.inf
         for number, one in enumerate(self.world.measures):
             mine = (k == number) & self._in_force(rows, number, time)
-            if one["kind"] == "testing":
-                for name in ("tests", "positive"):
-                    self.tallies.note(rows[mine], number, name, node[mine])
-                self._hold(
-                    rows[mine], number, node[mine], time[mine], one["isolation"], one["delay"]
-                )
-            if one["kind"] != "tracing":
-                continue
-            self.tallies.note(rows[mine], number, "detected", node[mine])
-            self._hold(rows[mine], number, node[mine], time[mine], one["quarantine"])
-            for arc in range(self.source.size):
-                here = mine & (node == self.source[arc])
-                here &= self.rng.random(rows.size) < one["tracing"]
-                if self.world.meetings is not None:
-                    recent = self._contact_time(arc, time)
-                    here &= recent > self._contact_time(arc, tidy(time - one["lookback"]))
-                whom = np.full(int(here.sum()), self.target[arc])
-                self._hold(
-                    rows[here], number, whom, time[here], one["quarantine"], one["tracing_delay"]
-                )
-
-    def _contact_time(self, arc: int, time: np.ndarray) -> np.ndarray:
-        total = np.zeros(time.size)
-        for first, last, amount in self.spans[int(self.source[arc]), int(self.target[arc])]:
-            if first == last:
-                total += amount * (time >= first)
-            else:
-                total += np.clip(time - first, 0.0, last - first)
-        return total
-
-    def _hold(
-        self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray, lasts: float,
-        delay: float = 0.0,
-    ) -> None:  # fmt: skip
-        time = np.maximum(tidy(time + delay), time)  # what is just after a moment stays so
-        begin, end = self.hold_begin[rows, k, node], self.hold_end[rows, k, node]
-        until = tidy(time + lasts)
-        self.tallies.hold(rows, k, node, time, until)
-        new = ~((begin <= time[:, None]) & (end >= until[:, None])).any(axis=1)
-        rows, node, time = rows[new], node[new], time[new]
-        if rows.size:
-            slot = (self.hold_end[rows, k, node]).argmin(axis=1)  # the one that is over first
-            self.hold_begin[rows, k, node, slot] = time
-            self.hold_end[rows, k, node, slot] = tidy(time + lasts)
-
-    def _is_held(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:
-        begin, end = self.hold_begin[rows, k, node], self.hold_end[rows, k, node]
-        return ((begin < time[:, None]) & (end > time[:, None])).any(axis=1)
+            for name in {"testing": ("tests", "positive"), "tracing": ("detected",)}.get(
+                one["kind"], ()
+            ):
+                self.tallies.note(rows[mine], number, name, node[mine])
+            if mine.any():
+                self.holds.find(rows[mine], number, node[mine], time[mine])
 
     def _protected(
         self, rows: np.ndarray, k: int, node: Any, time: np.ndarray, effect: Any
@@ -525,7 +502,7 @@ class _Run:
             else:
                 after += of_dose(one["interval"], d - 1) if d else 0.0
                 given = self.starts[rows, k] + one["rollout"] * v[rows, k, node] + after
-                chosen = (u[rows, k, node] < one["fraction"]) & self._among(one)[node]
+                chosen = (u[rows, k, node] < one["fraction"]) & self.holds.takes(rows, k, node)
             since = tidy(given + one["delay"])
             begun = chosen & (since <= time)
             inside = begun & (time < tidy(since + one["duration"]))
@@ -539,10 +516,6 @@ class _Run:
                 share = calendar_at(*one["waning"], age)
             found = np.where(begun, inside * share * of_dose(effect, d), found)
         return found
-
-    def _among(self, one: dict[str, Any]) -> np.ndarray:
-        """Which nodes a measure is for."""
-        return np.ones(self.world.nodes, bool) if "among" not in one else self.world.group != 0
 
     def _guarded(self, rows: np.ndarray, target: Any, time: np.ndarray) -> np.ndarray:
         """What vaccination leaves of the rate into a node."""
@@ -579,12 +552,14 @@ class _Run:
                 effect = one["infectivity_reduction"]
                 left *= 1.0 - self._protected(rows, k, source, time, effect)
             elif one["kind"] == "isolation":
-                away = force & (here == self.index[one["compartment"]]) & self._among(one)[source]
+                away = force & (here == self.index[one["compartment"]])
+                away &= self.holds.takes(rows, k, source)
                 away &= time >= tidy(since + one["delay"])
                 coin = self.was_isolated[rows, k, source], self.isolated[rows, k, source]
                 left *= np.where(away & np.where(now, *coin), 1.0 - one["reduction"], 1.0)
             elif one["kind"] in ("tracing", "testing"):
-                held = self._is_held(rows, k, source, time) | self._is_held(rows, k, target, time)
+                held = self.holds.is_held(rows, k, source, time)
+                held |= self.holds.is_held(rows, k, target, time)
                 left *= np.where(held, 1.0 - one["reduction"], 1.0)
         return left
 
@@ -597,7 +572,7 @@ class _Run:
             left = self._guarded(mine, node, when)
             for m, one in enumerate(self.world.measures):
                 if one["kind"] in ("tracing", "testing"):
-                    held = self._is_held(mine, m, node, when)
+                    held = self.holds.is_held(mine, m, node, when)
                     left *= np.where(held, 1.0 - one["reduction"], 1.0)
             into_node = self.own_into
             if self.world.factor("susceptibility") is not None:

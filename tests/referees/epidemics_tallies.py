@@ -19,8 +19,15 @@ def names_of(one: dict[str, Any]) -> list[str]:
         return [f"dose {d + 1}" for d in range(dose_count(one))]
     limited = one["kind"] == "testing" and "period" in one
     found = {
-        "testing": ["tests", "positive", "isolations", "isolated"],
-        "tracing": ["detected", "quarantines", "quarantined"],
+        "testing": [
+            "tests",
+            "positive",
+            *(["traced"] if traces(one) else []),
+            "isolations",
+            "isolated",
+            *(["released"] if "release_after" in one else []),
+        ],
+        "tracing": ["detected", "traced", "quarantines", "quarantined"],
         "isolation": ["isolated"],
     }.get(one["kind"], [])
     if limited or one.get("wait") is True:
@@ -28,6 +35,16 @@ def names_of(one: dict[str, Any]) -> list[str]:
     if limited or "instead" in one:
         found = [*found, "turned away"]
     return [*found, "in force"]
+
+
+def traces(one: dict[str, Any]) -> bool:
+    """Whether contacts of those who are positive may be traced."""
+    share = one.get("tracing", 0.0)
+    return max(share.values()) > 0 if isinstance(share, dict) else share > 0
+
+
+def _all(run: Any) -> np.ndarray:
+    return np.arange(run.world.nodes)
 
 
 def _over(time: Any, grid: np.ndarray) -> np.ndarray:
@@ -49,6 +66,8 @@ class Tallies:
         self.entries = np.zeros((count, world.times.size, *self.entered.shape[1:]), int)
         self.holds: list[tuple[np.ndarray, ...]] = []
         self.changes: list[tuple[np.ndarray, ...]] = []
+        self.releases: dict[tuple[int, int, int], list[float]] = {}
+        self.traced: list[tuple[np.ndarray, ...]] = []
         for k in range(len(world.measures)):
             self.starts(np.arange(count), k)
 
@@ -64,6 +83,11 @@ class Tallies:
     def hold(self, rows: np.ndarray, k: int, node: np.ndarray, time: Any, until: Any) -> None:
         """Nodes are isolated or in quarantine in an interval."""
         self.holds.append((rows, np.full(rows.size, k), node, time, until))
+
+    def trace(self, rows: np.ndarray, k: int, node: np.ndarray, time: Any) -> None:
+        """Contacts of cases are traced, and held from a time on."""
+        if (k, "traced") in self.column:
+            self.traced.append((rows, np.full(rows.size, k), node, time))
 
     def starts(self, rows: np.ndarray, k: int) -> None:
         """A measure is known to start."""
@@ -90,7 +114,7 @@ class Tallies:
             if one["kind"] == "isolation":
                 here = run.at[rows] == run.index[one["compartment"]]
                 here &= run.world.times[g] >= tidy(run.since[rows] + one["delay"])
-                here &= run.isolated[rows, k] & run._among(one)
+                here &= run.isolated[rows, k] & run.holds.takes(rows[:, None], k, _all(run))
                 self.found[rows, g, self.column[k, "isolated"]] = here @ run.inside
             if one["kind"] == "capacity" and g:  # it is in force just after it is full
                 full = run.full[rows, k].astype(int)
@@ -118,6 +142,9 @@ class Tallies:
                 if kind == "isolation":
                     self.found[:, g, self.column[number, "isolated"]] *= force[:, None]
         self._finish_holds()
+        for row, k, node, begin in zip(*_joined(self.traced, 4), strict=True):
+            on = _over(begin, times)
+            self.found[row, :, self.column[k, "traced"]] += on[:, None] * self.run.inside[node]
         for number in range(len(world.measures)):
             if world.measures[number]["kind"] == "vaccination":
                 self._finish_doses(number)
@@ -129,6 +156,10 @@ class Tallies:
         rows, k, node, begin, until = _joined(self.holds, 5)
         some = until > self.run.begin
         rows, k, node, begin, until = (each[some] for each in (rows, k, node, begin, until))
+        for at, who in enumerate(zip(rows.tolist(), k.tolist(), node.tolist(), strict=True)):
+            for moment in self.releases.get(who, ()):
+                if begin[at] < moment < until[at]:
+                    until[at] = moment
         order = np.lexsort((begin, node, k, rows))
         last: tuple[int, int, int] | None = None
         end = -np.inf
@@ -163,7 +194,8 @@ class Tallies:
             else:
                 after += of_dose(one["interval"], d - 1) if d else 0.0
                 given = run.starts[:, k, None] + one["rollout"] * v[:, k] + after
-                chosen = (u[:, k] < one["fraction"]) & run._among(one)
+                everywhere = np.arange(len(u))[:, None]
+                chosen = (u[:, k] < one["fraction"]) & run.holds.takes(everywhere, k, _all(run))
                 given = np.where(chosen, given, np.inf)
             for g in range(run.world.times.size):
                 got = _over(given[..., None], run.world.times)[..., g]
@@ -174,7 +206,7 @@ class Tallies:
         world: World = self.run.world
         for k, one in enumerate(world.measures):
             found = {name: self.found[:, :, at] for (m, name), at in self.column.items() if m == k}
-            assert_conserved(found, self.run._among(one) @ self.run.inside)
+            assert_conserved(found, (self.run.holds.group(one) > 0) @ self.run.inside)
 
 
 def assert_conserved(found: dict[str, np.ndarray], eligible: np.ndarray) -> None:
@@ -196,8 +228,12 @@ def assert_conserved(found: dict[str, np.ndarray], eligible: np.ndarray) -> None
         assert (begun >= now).all()
         ended = begun - now
         assert (np.diff(ended, axis=-2) >= 0).all()
-    if "isolations" in found:
-        assert (found["isolations"] <= found["positive"]).all()
+    found_by_tests = found.get("positive", found.get("detected"))
+    if begun is not None and found_by_tests is not None:
+        held = found_by_tests + found.get("traced", 0)
+        assert (begun <= held).all()
+        # An isolation that begins when another ends is one with it, and may end by a test again.
+        assert (found.get("released", 0) <= held).all()
 
 
 def _joined(parts: list[tuple[np.ndarray, ...]], count: int) -> list[np.ndarray]:

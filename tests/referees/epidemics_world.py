@@ -19,6 +19,7 @@ UNIT = 0.4
 # Structures that share compiled kernels: what is in a family is in all of its worlds.
 FAMILIES = ("plain", "driven", "measures", "meetings", "laws", "traits")
 _BARE = ("plain", "laws", "traits")  # without layers, calendars and guests
+_EXITING = ("meetings", "laws")  # in which nodes leave compartments at a rate
 _BY_TRAITS = ("measures", "laws", "traits")  # in which nodes progress by what they are
 
 # What a node is: an age, of which there are groups from these on, or a risk by name.
@@ -61,6 +62,7 @@ class World:
     age: np.ndarray | None = None
     risk: list[str] | None = None
     splits: dict[str, tuple[str, list[dict[str, float]]]] = field(default_factory=dict)
+    exits: dict[str, tuple[float, dict[str, float]]] = field(default_factory=dict)  # rate, where to
     stays: dict[str, tuple[str, list[tuple[Any, ...]]]] = field(default_factory=dict)
     factors_by: dict[str, tuple[str, list[float]]] = field(default_factory=dict)
     # Such factors of each infection, where they differ; none of an infection is None.
@@ -82,6 +84,11 @@ class World:
             trait, each = self.stays[name]
             law = each[self.kind_of_node(trait, node)]
         return to, law
+
+    def follows(self, name: str) -> set[str]:
+        """Where nodes come to from a compartment by themselves."""
+        to = self.progressions.get(name, ({}, ()))[0]
+        return set(to) | set(self.exits.get(name, (0.0, {}))[1])
 
     def laws(self) -> set[str]:
         """The laws of all stays."""
@@ -137,8 +144,8 @@ class World:
         susceptible = {s for s, _, _ in self.infections}
         while True:
             more = {
-                c for c, (to, _) in self.progressions.items()
-                if c not in susceptible and any(name in ill for name in to)
+                c for c in self.progressions
+                if c not in susceptible and self.follows(c) & ill
             } | ill  # fmt: skip
             if more == ill:
                 return ill
@@ -154,7 +161,7 @@ class World:
                 return True
             if here in susceptible and here not in self.ill:
                 continue
-            for name in self.progressions.get(here, ({}, ()))[0]:
+            for name in self.follows(here):
                 if name not in seen:
                     seen.add(name)
                     frontier.append(name)
@@ -199,6 +206,8 @@ def _alike(world: World, family: str) -> bool:
         for m in world.measures for end in ("trigger", "stop") if isinstance(m.get(end), dict)
     )  # fmt: skip
     if family in ("measures", "meetings") and not ("testing" in kinds and waits and full and own):
+        return False
+    if family in _EXITING and not world.exits:
         return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")
 
@@ -285,7 +294,27 @@ def _draw(rng: np.random.Generator, family: str) -> World:
         _add_people(rng, world, general)
     if family in _BY_TRAITS:
         _add_traits(rng, world, family)
+    if family in _EXITING:
+        _add_exits(rng.spawn(1)[0], world)
     return world
+
+
+def _add_exits(rng: np.random.Generator, world: World) -> None:
+    """Nodes leave some compartments at a rate, however long they have been there."""
+    susceptible = {s for s, _, _ in world.infections}
+    full = {one["compartment"] for one in world.measures if one["kind"] == "capacity"}
+    spared = _spared(world)
+    for number, name in enumerate(world.progressions):
+        others = [
+            n for n in world.compartments
+            if n != name and n not in full | spared and (world.meetings is not None or n > name)
+        ]  # fmt: skip
+        if not others or name in susceptible or (number and rng.random() < 0.5):
+            continue
+        some = rng.choice(others, min(len(others), int(rng.integers(1, 3))), replace=False)
+        shares = [1.0] if len(some) == 1 else [0.4, 0.6]
+        to = {str(one): share for one, share in zip(some, shares, strict=True)}
+        world.exits[name] = (round(float(rng.uniform(0.1, 0.8)), 2), to)
 
 
 # One law a family, or all of these: a kernel holds the laws of its model.
@@ -483,6 +512,7 @@ def _inhabited(world: World) -> set[str]:
         for name in here & set(world.progressions):
             to = [world.progressions[name][0], *world.splits.get(name, ("", []))[1]]
             more |= {other for each in to for other in _with_instead(world, each)}
+            more |= world.follows(name)
         if more == here:
             return here
         here = more
@@ -516,6 +546,13 @@ def _by(trait: str, entries: list[Any]) -> ergode.ByAttribute:
     return ergode.ByAttribute("age", entries, groups=AGES_FROM)
 
 
+def _exit_of(world: World, name: str) -> dict[str, Any]:
+    if name not in world.exits:
+        return {}
+    rate, to = world.exits[name]
+    return {"exit_rate": rate, "exit_to": to}
+
+
 def model_of(world: World) -> ergode.CompartmentModel:
     """The model, as a user would write it."""
     return ergode.CompartmentModel(
@@ -536,6 +573,7 @@ def model_of(world: World) -> ergode.CompartmentModel:
                 if c in world.splits else _with_instead(world, to),
                 _by(world.stays[c][0], [_holding_time(one) for one in world.stays[c][1]])
                 if c in world.stays else _holding_time(law),
+                **_exit_of(world, c),
             )
             for c, (to, law) in world.progressions.items()
         ],

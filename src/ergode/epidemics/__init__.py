@@ -16,12 +16,14 @@ from ergode.epidemics.analysis.reproduction import Reproduction, reproduction, s
 from ergode.epidemics.analysis.states import states
 from ergode.epidemics.analysis.summary import fatality_ratio, flows, incidence, person_time, summary
 from ergode.epidemics.simulate import simulate
+from ergode.epidemics.synchronous import synchronous
 
 __all__ = [
     "Reproduction", "case_table", "fatality_ratio", "flows", "generation_interval", "incidence",
     "next_generation", "observe", "percolation", "person_time", "reproduction",
     "reproduction_number", "reproduction_over_time", "scaled_to", "serial_interval", "simulate",
-    "states", "summary", "transmission_tree", "write_line_list", "write_transmission_tree",
+    "states", "summary", "synchronous", "transmission_tree", "write_line_list",
+    "write_transmission_tree",
 ]  # fmt: skip
 
 suggest_all(globals(), __all__)

@@ -102,7 +102,12 @@ def _beyond_sellke(model: CompartmentModel, scenario: Scenario, aged: bool) -> s
     return None
 
 
+_EXITS = "nodes leave a compartment at a rate before a holding time is over"
+
+
 def _beyond_memoryless(model: CompartmentModel) -> str | None:
+    if model.has_exits:
+        return _EXITS
     for progression in model.progressions:
         if not all(isinstance(one, Exponential) for one in progression.holding_times):
             return f"the holding time of '{progression.compartment}' is not exponential"
@@ -124,6 +129,8 @@ def _beyond_gillespie(model: CompartmentModel, scenario: Scenario, aged: bool) -
 
 
 def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
+    if model.has_exits:
+        return _EXITS
     one_sum = "and a leap keeps one sum for all neighbours of a node"
     if model.profiles:
         return f"infectivity changes within a compartment, {one_sum}"

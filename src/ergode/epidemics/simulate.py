@@ -196,8 +196,9 @@ def simulate(
         (``"gather"``), or by nodes whose infectivity changed (``"push"``). Affects only the speed.
     origin : str or date, optional
         Calendar date of time 0, such as ``"2026-03-01"``; the default is the first of `times` if
-        these are dates. One unit of time is then a day. Interventions, importations and calendars
-        may have dates instead of times, and the result has the coordinate ``date(time)``.
+        these are dates, else that of temporal contacts with dates. One unit of time is then a day.
+        Interventions, importations and calendars may have dates instead of times, and the result
+        has the coordinate ``date(time)``.
     progress : bool
         Show progress on standard error.
     executor : concurrent.futures.Executor, optional
@@ -258,9 +259,11 @@ def simulate(
         interventions=interventions, importations=importations, layer_factors=layer_factors,
     )  # fmt: skip
     zero = origin_of(origin, times)
-    scenarios = scenarios_of(
-        contacts, points.settings, strata, zero, include, points.named_in_errors
-    )
+    dated = contacts
+    if isinstance(contacts, TemporalContacts) and contacts.origin is not None:
+        zero = contacts.origin if zero is None else zero
+        dated = contacts.since(zero)
+    scenarios = scenarios_of(dated, points.settings, strata, zero, include, points.named_in_errors)
     scenario = scenarios[0]
     if output == "line_list" and scenario.include:
         raise PlanError(

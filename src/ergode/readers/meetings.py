@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 
 from ergode.core.errors import ModelError, ReadError
+from ergode.models.epidemic.dates import origin_of
 from ergode.models.networks.temporal import TemporalContacts
 from ergode.readers.edges import numbered, read_table
 
@@ -22,6 +24,7 @@ def read_meetings(
     resolution: float | None = None,
     unit: float = 1.0,
     instantaneous: bool = False,
+    origin: str | date | np.datetime64 | None = None,
 ) -> TemporalContacts:
     """Read temporal contacts in the format of proximity loggers.
 
@@ -48,6 +51,9 @@ def read_meetings(
     instantaneous : bool
         Whether a row is a contact at one instant, which represents a contact of length
         `resolution`, instead of a contact that lasts that long.
+    origin : str or date, optional
+        Date of time 0 of the file, such as ``"1970-01-01"`` for Unix time. `unit` then says how
+        many units of the time column are a day, and the meetings have dates.
 
     Returns
     -------
@@ -87,17 +93,23 @@ def read_meetings(
     if not (np.isfinite(resolution) and resolution > 0):
         raise ModelError(f"resolution is {resolution!r}; expected a time above zero")
     begin = (times - times.min()) / unit
+    zero = origin_of(origin, ())
+    if zero is not None:
+        begin = times / unit
+        first = np.floor(begin.min())
+        begin, zero = begin - first, zero + np.timedelta64(int(first), "D")
     lasts = resolution / unit
     count = None if names is None else names.size
     if instantaneous:
         held = TemporalContacts.from_meetings(
-            source, target, begin, contact_time=lasts, node_count=count, directed=directed
-        )
+            source, target, begin, contact_time=lasts, node_count=count, directed=directed,
+            origin=zero,
+        )  # fmt: skip
     else:
         held = TemporalContacts.from_meetings(
-            source, target, begin, begin + lasts, node_count=count, directed=directed
+            source, target, begin, begin + lasts, node_count=count, directed=directed, origin=zero
         )
     if names is None or np.array_equal(names, np.arange(names.size)):
         return held
     network = held.network._with(node_names=names)
-    return TemporalContacts(network, held.first, held.begin, held.end, held.amount)
+    return TemporalContacts(network, held.first, held.begin, held.end, held.amount, zero)

@@ -77,12 +77,19 @@ def _infection(table: Table) -> Infection:
 
 
 def _progression(table: Table) -> Progression:
-    table.only(["compartment", "to", "holding_time"])
+    table.only(["compartment", "to", "holding_time", "exit_rate", "exit_to"])
     to = by_attribute(table, "to", _branches) or _branches(table, "to")
     stay = by_attribute(table, "holding_time", holding_time) or holding_time(table, "holding_time")
     compartment = table.text("compartment")
+    exits: dict[str, Any] = {}
+    if "exit_rate" in table:
+        exits["exit_rate"] = by_attribute(table, "exit_rate", Table.number) or table.number(
+            "exit_rate"
+        )
+    if "exit_to" in table:
+        exits["exit_to"] = _branches(table, "exit_to")
     with table.explaining():
-        return Progression(compartment, to, stay)
+        return Progression(compartment, to, stay, **exits)
 
 
 def _branches(table: Table, key: str) -> Any:

@@ -50,6 +50,14 @@ def _reductions(table: Table, key: str) -> dict[str, float | list[float]]:
     return {name: described.one_or_more(name) for name in described.values}
 
 
+def number_or_layers(table: Table, key: str) -> float | dict[str, float]:
+    """A number, or one for each layer."""
+    if not isinstance(table.values[key], dict):
+        return table.number(key)
+    described = table.table(key)
+    return {name: described.number(name) for name in described.values}
+
+
 def number_or_calendar(table: Table, key: str) -> float | Calendar:
     """A number, or the changes and factors of a calendar."""
     return calendar(table.table(key)) if isinstance(table.values[key], dict) else table.number(key)
@@ -88,6 +96,7 @@ def _start(table: Table, key: str) -> float | date | Trigger:
 # The first of these words that occurs in an annotation decides.
 SPECIAL = {
     "Trigger": _start,
+    "float | Mapping": number_or_layers,
     "Mapping": _reductions,
     "Exponential": _waning,
     "Calendar": number_or_calendar,

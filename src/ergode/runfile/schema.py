@@ -114,6 +114,7 @@ _BY_READER: dict[Any, Schema] = {
     kinetics.moles: {"type": ["string", "object"], "additionalProperties": _SEVERAL},
     kinetics.criterion: {"type": ["string", "number"]},
     scenarios.number_or_calendar: {"type": ["number", "object"]},
+    scenarios.number_or_layers: {"type": ["number", "object"], "additionalProperties": _NUMBER},
     scenarios.text_or_by_attribute: {"type": ["string", "object"]},
 }
 

@@ -92,3 +92,30 @@ def test_both_arcs_of_a_pair_join_their_meetings_alike():
 def test_networks_say_what_they_are_made_of(build, message):
     with pytest.raises(ergode.ModelError, match=message):
         build()
+
+
+def test_meetings_have_dates():
+    """As text, of NumPy or of pandas; the unit of time is a day."""
+    begin = np.array(["2026-03-02T09:00", "2026-03-03T12:00"], "datetime64[m]")
+    end = begin + np.timedelta64(6, "h")
+    found = ergode.TemporalContacts.from_meetings([0, 1], [1, 2], begin, end, directed=True)
+    assert found.begin.tolist() == [0.375, 1.5] and found.end.tolist() == [0.625, 1.75]
+    assert found.origin == np.datetime64("2026-03-02")
+    assert "2026-03-02T09:00:00 to 2026-03-03T18:00:00" in repr(found)
+    text = ergode.TemporalContacts.from_meetings(
+        [0, 1], [1, 2], begin.astype(str), end.tolist(), directed=True, origin="2026-03-01"
+    )
+    assert text.begin.tolist() == [1.375, 2.5]
+    assert text.since("2026-03-02").digest == found.digest != text.digest
+    both = ergode.TemporalContacts.from_layers({"a": found, "b": text})
+    assert both.origin == np.datetime64("2026-03-01")
+    np.testing.assert_array_equal(np.sort(both.begin), [1.375, 1.375, 2.5, 2.5])
+    assert both.with_attributes(age=[1, 2, 3]).origin == both.origin
+    plain = ergode.TemporalContacts.from_meetings([0], [1], [0.0], [1.0], node_count=3)
+    assert plain.origin is None and plain.since("2026-03-02") is plain
+    with pytest.raises(ergode.ModelError, match="expected all or none"):
+        ergode.TemporalContacts.from_layers({"a": both, "b": plain})
+    with pytest.raises(ergode.ModelError, match="both to have dates"):
+        ergode.TemporalContacts.from_meetings([0], [1], ["2026-03-02"], [1.0])
+    with pytest.raises(ergode.ModelError, match="both to have dates"):
+        ergode.TemporalContacts.from_meetings([0], [1], [1.0], ["2026-03-02"])

@@ -108,6 +108,11 @@ def stages_of(
         return given
 
     susceptible = model.infections[0].susceptible
+    if model.has_exits:
+        raise ModelError(
+            "nodes of this model leave a compartment at a rate before a holding time is over; a "
+            "reproduction number needs models without such exits, or exponential holding times"
+        )
     after = {p.compartment: p for p in model.progressions}
     ends = {i.susceptible for i in model.infections}
     names = [infected]

@@ -35,6 +35,7 @@ from ergode.epidemics.event_driven.measures import (
     left_by_quarantine,
     pull_triggers,
     put_in_quarantine,
+    test_for_release,
     test_line,
 )
 from ergode.epidemics.event_driven.queue import (
@@ -60,6 +61,7 @@ from ergode.epidemics.event_driven.state import (
     NEVER,
     PROGRESS,
     QUARANTINE,
+    RETEST,
     SEED,
     Event,
     Move,
@@ -109,6 +111,7 @@ from ergode.epidemics.shared.options import (
     HAS_INTERVENTIONS,
     HAS_LINES,
     HAS_QUEUES,
+    HAS_RELEASE,
     HAS_STRATA,
     HAS_TRACING,
     HAS_TRIGGERS,
@@ -124,7 +127,7 @@ from ergode.epidemics.shared.progression import (
 from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.shared.tallying import tally_diversions, tally_entry, tally_wait
-from ergode.epidemics.shared.transmission import Source, destination_of_stay, outcome
+from ergode.epidemics.shared.transmission import TRACE, Source, destination_of_stay, outcome
 from ergode.epidemics.shared.vaccines import guarded
 
 _ROOM = 64  # events that one event may add, besides contacts and traces
@@ -145,7 +148,7 @@ def sellke_cpu(
         np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
         np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
         np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
-        np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 3), real),
+        np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 5), real),
         np.empty(points.interventions.triggers.counts.shape[1], np.int64),
         np.empty(3 * plan_size, real),
         new_lines(plan_size if HAS_LINES else 1, node_count if HAS_LINES else 1),
@@ -178,7 +181,12 @@ def _sizes(contacts, tables, seed_count):
     room = 2 * most + _ROOM
     if HAS_LINES:
         # All who wait may be isolated, or get places, at once.
-        room += 2 * node_count
+        room += (3 if HAS_RELEASE else 2) * node_count
+        if HAS_TRACING:
+            plan = tables.interventions
+            for k in range(plan.kind.size):
+                if plan.lines.of[k] >= 0 and plan.traced[k, TRACE] > 0.0:
+                    room += end_arc(contacts, node_count - 1)  # contacts of all who are tested
     return (
         node_count, tables.interventions.kind.size, np.int64(room), np.int64(announced),
     )  # fmt: skip
@@ -236,6 +244,8 @@ def _begin(queue, tables, nodes, cases, run):
             for node in range(compartment.size):
                 for part in range(3):
                     nodes.quarantine[k, node, part] = -NEVER
+                nodes.quarantine[k, node, 3] = NEVER
+                nodes.quarantine[k, node, 4] = 0.0
     nodes.decided[0] = 0.0
     nodes.work[0] = 0
     nodes.work[1] = 0
@@ -340,9 +350,13 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             if kind == DETECTION:
                 detect(queue, contacts, tables, nodes, event, run)
             elif kind == QUARANTINE:
-                put_in_quarantine(tables, nodes, event.arc, node, event.time)
+                put_in_quarantine(
+                    queue, tables, nodes, event.arc, node, event.time, event.key != 0, run
+                )
+            elif HAS_RELEASE and kind == RETEST:
+                test_for_release(queue, tables, nodes, event.arc, node, event.time, run)
             elif HAS_LINES:
-                test_line(queue, tables, nodes, event.arc, event.time, run)
+                test_line(queue, contacts, tables, nodes, event.arc, event.time, run)
         if move.node >= 0:
             entry = _entry_time(event, tables.seeding)
             if HAS_COUNTERS:

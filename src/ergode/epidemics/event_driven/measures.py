@@ -14,6 +14,7 @@ from ergode.epidemics.event_driven.state import (
     PERIOD,
     PROGRESS,
     QUARANTINE,
+    RETEST,
 )
 from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, layer_of, target_of
 from ergode.epidemics.shared.clock import at_moment
@@ -26,7 +27,7 @@ from ergode.epidemics.shared.counts import (
     tally,
     tally_hold,
 )
-from ergode.epidemics.shared.detection import is_traced, next_detection
+from ergode.epidemics.shared.detection import is_traced, next_detection, stays_isolated
 from ergode.epidemics.shared.lines import (
     admit,
     asks_for_test,
@@ -39,9 +40,26 @@ from ergode.epidemics.shared.lines import (
     next_tested,
     spent_from,
 )
-from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_SCREENING
-from ergode.epidemics.shared.tallying import decide_and_tally, tally_positive, tally_tests_of
-from ergode.epidemics.shared.transmission import TRACING_KIND, detects, looks_for_cases
+from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_RELEASE, HAS_SCREENING
+from ergode.epidemics.shared.tallying import (
+    decide_and_tally,
+    tally_positive,
+    tally_release,
+    tally_tests_of,
+    tally_traced,
+)
+from ergode.epidemics.shared.transmission import (
+    CONTACT_DELAY,
+    CONTACT_TIME,
+    OWN_DELAY,
+    OWN_TIME,
+    RETEST_AFTER,
+    RETEST_EVERY,
+    TRACE,
+    TRACING_KIND,
+    detects,
+    looks_for_cases,
+)
 from ergode.epidemics.shared.triggers import gain_of, places_for_line
 
 _ONLY = np.int64(0)  # a thread has one replicate
@@ -142,17 +160,61 @@ def count_move(queue, tables, nodes, move, entry, time, run):
         nodes.population[first + counter] += np.int64(gain)
 
 
-def put_in_quarantine(tables, nodes, k, node, time):
-    """Put a node in quarantine: record its begin, its end, and the end of an earlier quarantine."""
+def put_in_quarantine(queue, tables, nodes, k, node, time, is_contact, run):
+    """Put a node in quarantine: record its begin, its end, and the end of earlier quarantines."""
     quarantine = nodes.quarantine
+    if COUNTING and is_contact:
+        tally_traced(nodes.moves, tables, k, node, time)
+    lasting = tables.interventions.traced[k, CONTACT_TIME if is_contact else OWN_TIME]
+    until = at_moment(tables.moments, time + lasting)
+    before = max(quarantine[k, node, 1], quarantine[k, node, 2])
+    if not until > time:
+        return
     if quarantine[k, node, 0] < time:
-        before = quarantine[k, node, 1]
-        until = at_moment(tables.moments, time + tables.interventions.traced[k, 2])
-        quarantine[k, node, 2] = max(quarantine[k, node, 2], before)
+        quarantine[k, node, 2] = before
         quarantine[k, node, 0] = time
         quarantine[k, node, 1] = until
-        if COUNTING:
-            tally_hold(nodes.moves, tables, k, node, real(time), real(until), real(before))
+    else:  # another quarantine has begun at this moment
+        quarantine[k, node, 1] = max(quarantine[k, node, 1], until)
+    if COUNTING and until > before:
+        tally_hold(nodes.moves, tables, k, node, real(time), real(until), real(before))
+    if HAS_RELEASE and time >= before:
+        _queue_release(queue, tables, nodes, k, node, time, RETEST_AFTER, run)
+
+
+def _queue_release(queue, tables, nodes, k, node, time, column, run):
+    """Queue the next test that may end an isolation."""
+    moment = real(at_moment(tables.moments, time + tables.interventions.traced[k, column]))
+    nodes.quarantine[k, node, 3] = moment
+    if moment < tables.end:
+        push(
+            queue, run.per_time, moment, np.int64(RETEST), node, k, np.int32(0), np.uint32(0),
+            np.int64(0),
+        )  # fmt: skip
+
+
+def test_for_release(queue, tables, nodes, k, node, time, run):
+    """Test an isolated node; a negative test ends its isolation."""
+    quarantine = nodes.quarantine
+    if quarantine[k, node, 3] != time:
+        return  # that isolation is over, and another has begun
+    until = max(quarantine[k, node, 1], quarantine[k, node, 2])
+    if not until > time:
+        quarantine[k, node, 3] = NEVER
+        return
+    number = np.int64(quarantine[k, node, 4])
+    quarantine[k, node, 4] += 1.0
+    if COUNTING:
+        tally(nodes.moves, tables, k, TESTS, node, time, 1)
+    compartment = np.int64(nodes.compartment[node])
+    if stays_isolated(tables.interventions, k, compartment, number, node, run.seed, run.replicate):
+        _queue_release(queue, tables, nodes, k, node, time, RETEST_EVERY, run)
+        return
+    if COUNTING:
+        tally_release(nodes.moves, tables, k, node, time, until)
+    quarantine[k, node, 1] = time
+    quarantine[k, node, 2] = time
+    quarantine[k, node, 3] = NEVER
 
 
 def _is_held(quarantine, k, node, time):
@@ -209,21 +271,27 @@ def detect(queue, contacts, tables, nodes, event, run):
         return
     if COUNTING:
         tally_positive(nodes.moves, tables, k, node, time)
-    own_delay = plan.traced[k, 4]
+    _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
+
+
+def _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run):
+    """Quarantine a node that is detected in a stay, and those of its contacts that are traced."""
+    plan = tables.interventions
+    own_delay = plan.traced[k, OWN_DELAY]
     if own_delay > 0.0:
-        _queue_quarantine(queue, tables, node, k, time + own_delay, run)
+        _queue_quarantine(queue, tables, node, k, time + own_delay, np.uint32(0), run)
     else:
-        put_in_quarantine(tables, nodes, k, node, time)
-    if plan.traced[k, 0] > 0.0:
+        put_in_quarantine(queue, tables, nodes, k, node, time, False, run)
+    if plan.traced[k, TRACE] > 0.0:
         _trace(queue, contacts, tables, nodes, node, k, stay, time, run)
 
 
-def _queue_quarantine(queue, tables, node, k, time, run):
+def _queue_quarantine(queue, tables, node, k, time, is_contact, run):
     moment = at_moment(tables.moments, time)
     if moment < tables.end:
         push(
             queue, run.per_time, moment, np.int64(QUARANTINE), node, k, np.int32(0),
-            np.uint32(0), np.int64(0),
+            is_contact, np.int64(0),
         )  # fmt: skip
 
 
@@ -238,9 +306,11 @@ def _trace(queue, contacts, tables, nodes, node, k, stay, time, run):
         layer = layer_of(contacts, arc)
         entity = contact_entity(arc, node, target, layer, node_count, layer_count)
         if is_traced(
-            plan, tables.meetings, k, arc, entity, stay, time, run.seed, run.replicate
+            plan, tables.meetings, k, layer, arc, entity, target, stay, time, run.seed,
+            run.replicate,
         ):  # fmt: skip
-            _queue_quarantine(queue, tables, target, k, time + plan.traced[k, 1], run)
+            delay = plan.traced[k, CONTACT_DELAY]
+            _queue_quarantine(queue, tables, target, k, time + delay, np.uint32(1), run)
 
 
 # ---- a number of tests in each period
@@ -279,7 +349,7 @@ def await_period(queue, tables, nodes, line, run):
         )  # fmt: skip
 
 
-def test_line(queue, tables, nodes, line, time, run):
+def test_line(queue, contacts, tables, nodes, line, time, run):
     """A period begins: the first in the line are tested, and isolated if they are positive."""
     plan, starts, state = tables.interventions, nodes.starts, nodes.lines
     moves = nodes.moves
@@ -293,9 +363,7 @@ def test_line(queue, tables, nodes, line, time, run):
         if is_positive(plan, line, period, nodes.compartment[node], node, run.seed, run.replicate):
             if COUNTING:
                 tally(moves, tables, k, POSITIVE, node, time, 1)
-            if plan.traced[k, 4] > 0.0:
-                _queue_quarantine(queue, tables, node, k, time + plan.traced[k, 4], run)
-            else:
-                put_in_quarantine(tables, nodes, k, node, time)
+            stay = nodes.stay[node]
+            _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
         node = next_tested(moves, tables, state, _ONLY, line, _ONLY, starts, time)
     await_period(queue, tables, nodes, line, run)

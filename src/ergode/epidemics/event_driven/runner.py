@@ -94,7 +94,7 @@ class EventEnsemble(Ensemble):
         Each event in the queue takes about 40 bytes more.
         """
         real = self.times.itemsize
-        traced = 3 * self._plan_size if self.bindings.get(HAS_TRACING, False) else 0
+        traced = 5 * self._plan_size if self.bindings.get(HAS_TRACING, False) else 0
         tested = 0
         if self.tallies and self.bindings.get(HAS_SCREENING, False):
             tested = (4 + real) * self._plan_size

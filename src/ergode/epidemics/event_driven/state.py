@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 # Kinds of events, in the order of simultaneous events.
-PERIOD, SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, FORGET, IMPORT, CONTACT = range(9)
+RETEST, PERIOD, SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, FORGET, IMPORT, CONTACT = range(
+    10
+)
 NEVER = float("inf")
 NOT_YET = float("nan")
 
@@ -21,7 +23,7 @@ class Nodes(NamedTuple):
     was_since: Any  # real [node]
     until: Any  # when its stay ends, unless it is infected before, real [node]
     stay: Any  # number of earlier stays, int32 [node]
-    quarantine: Any  # see `put_in_quarantine`, real [intervention, node, 3]
+    quarantine: Any  # see `put_in_quarantine`, real [intervention, node, 5]
     population: Any  # nodes in each compartment, then cases, and then counters: int64
     starts: Any  # of interventions, see `shared.transmission.is_in_force`
     lines: Any  # see `shared.lines`

@@ -22,6 +22,7 @@ from ergode.epidemics.leap.options import HAS_VACCINES, LAYERS, MODULATED
 from ergode.epidemics.leap.step import Schedule
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.shared import transmission
+from ergode.epidemics.shared.compliance import compliance_bindings
 from ergode.epidemics.shared.vaccines import (
     ALL_OR_NOTHING_KIND,
     LEAKY_KIND,
@@ -99,6 +100,7 @@ def factors_of(
             LAYERS: len(layers),
             HAS_VACCINES: vaccines,
             **vaccine_bindings(scenario.interventions),
+            **compliance_bindings(scenario.interventions),
         },
     )
 

@@ -10,7 +10,7 @@ from ergode.epidemics.shared.atomics import add
 from ergode.epidemics.shared.options import HAS_STRATA
 
 # Quantities of a measure (`shared.tallies`); doses from `DOSE` on.
-TESTS, POSITIVE, BEGUN, HELD, WAITING, TURNED_AWAY, IN_FORCE, DOSE = range(8)
+TESTS, POSITIVE, BEGUN, HELD, WAITING, TURNED_AWAY, IN_FORCE, TRACED, RELEASED, DOSE = range(10)
 
 
 def grid_index(times, per_step, time):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import real
-from ergode.core.math.random import TESTING, TRACING, draw_words, exponential, uniform
+from ergode.core.math.random import RELEASE, TESTING, TRACING, draw_words, exponential, uniform
 from ergode.epidemics.shared.clock import at_moment
+from ergode.epidemics.shared.compliance import may_be_traced, takes_part
 from ergode.epidemics.shared.contacts import exposure
 from ergode.epidemics.shared.options import HAS_LINES, HAS_SCREENING
+from ergode.epidemics.shared.transmission import LOOKBACK
 
 _NEVER = float("inf")
 _CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
@@ -24,8 +26,7 @@ def next_detection(tables, k, compartment, last, number, leaves, node, stay, see
     """
     plan = tables.interventions
     positive = plan.positive[k, compartment]
-    group = plan.group[k]
-    if positive <= 0.0 or (group >= 0 and plan.members[group, node] == 0):
+    if positive <= 0.0 or not takes_part(plan, k, node, seed, replicate):
         return real(_NEVER)
     index = np.uint32(k) | np.uint32(np.uint32(stay) << 8)
     if HAS_SCREENING and plan.rate[k] > 0.0:
@@ -46,11 +47,26 @@ def next_detection(tables, k, compartment, last, number, leaves, node, stay, see
     return real(_NEVER)
 
 
-def is_traced(plan, meetings, k, arc, entity, stay, moment, seed, replicate):
-    """Whether the contact with key `entity` of a case detected at `moment` is traced."""
+def stays_isolated(plan, k, compartment, number, node, seed, replicate):
+    """Whether the `number`-th test for the release of a node is positive."""
+    entity = np.int64(node) | (np.int64(number) << _NUMBER_BITS)
+    w0, w1, w2, w3 = draw_words(seed, replicate, entity, RELEASE, np.uint32(k))
+    return uniform(w0, w1) <= plan.sensitivity[k, compartment]
+
+
+def is_traced(plan, meetings, k, layer, arc, entity, target, stay, moment, seed, replicate):
+    """Whether the contact with key `entity` of a case detected at `moment` is traced.
+
+    It is drawn once for a stay of the case, however often the case is detected in it.
+    """
+    share = plan.tracing[k, layer]
+    if share <= 0.0 or not may_be_traced(plan, k, target, seed, replicate):
+        return False
     w0, w1, w2, w3 = draw_words(
         seed, replicate, entity, TRACING,
         np.uint32(k) | np.uint32(np.uint32(stay) << 8) | _CONTACTS,
     )  # fmt: skip
-    met = exposure(meetings, arc, moment) > exposure(meetings, arc, moment - plan.traced[k, 3])
-    return met and uniform(w0, w1) <= plan.traced[k, 0]
+    met = exposure(meetings, arc, moment) > exposure(
+        meetings, arc, moment - plan.traced[k, LOOKBACK]
+    )
+    return met and uniform(w0, w1) <= share

@@ -33,7 +33,7 @@ def queue_of(one: Vaccination, contacts: Network, where: str) -> Queue:
     Raises a ModelError if the network has no such attribute, or its values are no numbers.
     """
     eligible = np.arange(contacts.node_count)
-    if one.among is not None:
+    if isinstance(one.among, str):
         eligible = np.flatnonzero(members_of(contacts, one.among, where))
     urgency = urgency_of(one.priority, contacts, where)
     order = eligible[np.argsort(-urgency[eligible], kind="stable")]

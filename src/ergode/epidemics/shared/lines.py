@@ -25,6 +25,7 @@ from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.random import TESTING, TRACING, draw_words, uniform
 from ergode.epidemics.shared.clock import ROUNDING
+from ergode.epidemics.shared.compliance import takes_part
 from ergode.epidemics.shared.counts import TESTS, TURNED_AWAY, WAITING, tally
 from ergode.epidemics.shared.doses import urgency_of
 from ergode.epidemics.shared.names import compartment_index
@@ -171,8 +172,7 @@ def asks_for_test(plan, line, compartment, node, stay, seed, replicate):
     if lines.asks[line, compartment] == 0:
         return False
     k = lines.measure[line]
-    group = plan.group[k]
-    if group >= 0 and plan.members[group, node] == 0:
+    if not takes_part(plan, k, node, seed, replicate):
         return False
     index = np.uint32(k) | np.uint32(np.uint32(stay) << 8)
     w0, w1, w2, w3 = draw_words(seed, replicate, node, TRACING, index)

@@ -23,6 +23,10 @@ HAS_TRACING = option(True)
 """Whether one of them is testing or contact tracing."""
 HAS_SCREENING = option(False)
 """Whether nodes are tested at a rate."""
+HAS_RELEASE = option(False)
+"""Whether a negative test ends an isolation."""
+HAS_COMPLIANCE = option(False)
+"""Whether some nodes take part in a measure with a probability."""
 HAS_SEVERITY = option(False)
 """Whether a vaccination makes branches less likely."""
 HAS_WANING = option(False)

@@ -20,7 +20,14 @@ import numpy as np
 from ergode.core.compiler.language import noinline_cpu, option, real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
-from ergode.core.math.random import BRANCHING, HOLDING_TIME, draw_words, uniform
+from ergode.core.math.random import (
+    BRANCHING,
+    EXIT,
+    HOLDING_TIME,
+    draw_words,
+    exponential,
+    uniform,
+)
 from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.options import WIDE
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, numbers_of, point_of, rates_of
@@ -32,6 +39,8 @@ from ergode.models.holding_times.base import HoldingTimeCode
 _FOR_EVER = float("inf")
 
 
+HAS_EXITS = option(False)
+"""Whether nodes leave a compartment at a rate, before its holding time is over."""
 HAS_CLASSES = option(False)
 """Whether nodes progress by their attributes."""
 MIXED_KINDS = option(False)
@@ -105,6 +114,10 @@ class Stages(NamedTuple):
     branch_cdf: Any  # real [branch_count]
     order: Any  # compartments, each before those it leads to, int32 [compartment_count]
     class_of: Any  # of each node, uint16 [node_count], or [1]
+    exit_rate: Any  # real [row_count], or [1] without exits
+    exit_start: Any  # a row's rows of the next two, int32 [row_count + 1]
+    exit_to: Any  # int32 [exit_count]
+    exit_cdf: Any  # real [exit_count]
 
 
 def stages_of(
@@ -115,7 +128,7 @@ def stages_of(
     return tables._replace(**{name: getattr(tables, name)[0] for name in _BY_POINT})
 
 
-_BY_POINT = ("a", "b", "table_time", "table_cdf", "transmission_rate", "branch_cdf")
+_BY_POINT = ("a", "b", "table_time", "table_cdf", "transmission_rate", "branch_cdf", "exit_rate")
 
 
 @np.errstate(over="ignore")  # `check_stages` reports what is too large
@@ -162,7 +175,36 @@ def stages_of_points(
         kind, parameters[0], parameters[1], np.array(table_start, np.int32), times, cdf, rate,
         np.array(branch_start, np.int32), np.array(branch_to or [0], np.int32),
         cumulative.astype(precision), _order(first), classes.of_node,
+        *_exits(models, precision, classes),
     )  # fmt: skip
+
+
+def _exits(
+    models: Sequence[CompartmentModel], precision: Precision, classes: Classes
+) -> tuple[np.ndarray, ...]:
+    """Rates of exits [point, row], and where they lead."""
+    first = models[0]
+    count = classes.class_count * len(first.compartments) if first.has_exits else 1
+    rate = np.zeros((len(models), count), precision)
+    start, to, cumulative = np.zeros(count + 1, np.int32), [0], [1.0]
+    if first.has_exits:
+        to, cumulative = [], []
+        numbers = {first.index[p.compartment]: k for k, p in enumerate(first.progressions)}
+        for row in range(count):
+            which, compartment = divmod(row, len(first.compartments))
+            number = numbers.get(compartment, -1)
+            if number >= 0 and first.progressions[number].exits:
+                progression = first.progressions[number]
+                entry = _entry(progression.exit_rate, which, classes)
+                rate[:, row] = numbers_of(models, partial(_exit_rate, number, entry))[:, 0]
+                to += [first.index[name] for name in progression.exits]
+                cumulative += np.cumsum(list(progression.exits.values())).tolist()
+            start[row + 1] = len(to)
+    return rate, start, np.array(to, np.int32), np.array(cumulative, precision)
+
+
+def _exit_rate(number: int, entry: int, model: CompartmentModel) -> list[float]:
+    return [model.progressions[number].exit_rates[entry]]
 
 
 def _entry(given: Any, which: int, classes: Classes) -> int:
@@ -247,7 +289,8 @@ def stages_of_row(stages, rows, row):
             stages.kind, stages.a[point], stages.b[point], stages.table_start,
             stages.table_time[point], stages.table_cdf[point], stages.transmission_rate[point],
             stages.branch_start, stages.branch_to, stages.branch_cdf[point], stages.order,
-            stages.class_of,
+            stages.class_of, stages.exit_rate[point], stages.exit_start, stages.exit_to,
+            stages.exit_cdf,
         )  # fmt: skip
     return stages
 
@@ -258,11 +301,12 @@ def bindings_of(model: CompartmentModel) -> dict[Any, bool]:
 
 
 def class_bindings(model: CompartmentModel) -> dict[Any, bool]:
-    """Options of a kernel for a model whose nodes progress by attributes."""
+    """Options of a kernel for a model whose nodes progress by attributes, or by exits."""
+    found = {HAS_EXITS: True} if model.has_exits else {}
     if not model.divisions:
-        return {}
+        return found
     kinds = [{one.code().kind for one in p.holding_times} for p in model.progressions]
-    return {HAS_CLASSES: True, MIXED_KINDS: any(len(some) > 1 for some in kinds)}
+    return found | {HAS_CLASSES: True, MIXED_KINDS: any(len(some) > 1 for some in kinds)}
 
 
 def row_of(stages, compartment, node):
@@ -293,6 +337,24 @@ def holding_time(stages, compartment, seed, replicate, node):
 
 def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
     """Holding time of a node in a compartment, for a stay with this index (see `stay_index`)."""
+    stay = _planned(stages, compartment, index, seed, replicate, node)
+    if HAS_EXITS:
+        row = row_of(stages, compartment, node)
+        stay = min(stay, _time_to_exit(stages, row, index, seed, replicate, node))
+    return stay
+
+
+def _time_to_exit(stages, row, index, seed, replicate, node):
+    """Time until a node would leave a compartment by an exit."""
+    rate = stages.exit_rate[row]
+    if not rate > 0.0:
+        return real(_FOR_EVER)
+    w0, w1, w2, w3 = draw_words(seed, replicate, node, EXIT, index)
+    return real(exponential(w0, w1) / rate)
+
+
+def _planned(stages, compartment, index, seed, replicate, node):
+    """Holding time of a node that does not leave by an exit."""
     row = row_of(stages, compartment, node)
     kind = kind_of(stages, compartment, row)
     if kind < 0:
@@ -332,6 +394,10 @@ def next_compartment(stages, compartment, seed, replicate, node):
 def next_compartment_of_stay(stages, compartment, index, seed, replicate, node):
     """Next compartment of a node after a stay with this index (see `stay_index`)."""
     row = row_of(stages, compartment, node)
+    if HAS_EXITS and _time_to_exit(stages, row, index, seed, replicate, node) < _planned(
+        stages, compartment, index, seed, replicate, node
+    ):
+        return _exit_of_stay(stages, row, index, seed, replicate, node)
     branch = stages.branch_start[row]
     last = stages.branch_start[row + 1] - 1
     if branch < last:
@@ -340,6 +406,18 @@ def next_compartment_of_stay(stages, compartment, index, seed, replicate, node):
         while branch < last and u > stages.branch_cdf[branch]:
             branch += 1
     return stages.branch_to[branch]
+
+
+def _exit_of_stay(stages, row, index, seed, replicate, node):
+    """Next compartment of a node that leaves by an exit."""
+    at = stages.exit_start[row]
+    last = stages.exit_start[row + 1] - 1
+    if at < last:
+        w0, w1, w2, w3 = draw_words(seed, replicate, node, EXIT, index)
+        u = uniform(w2, w3)
+        while at < last and u > stages.exit_cdf[at]:
+            at += 1
+    return stages.exit_to[at]
 
 
 # ---- CPU: many nodes of one replicate at once, in lanes that fill vector registers

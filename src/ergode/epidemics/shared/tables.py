@@ -16,6 +16,7 @@ from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission, vaccines
 from ergode.epidemics.shared.arcs import arc_bindings
 from ergode.epidemics.shared.clock import Moments, moments_of
+from ergode.epidemics.shared.compliance import compliance_bindings
 from ergode.epidemics.shared.importation import factor_of, importations_of, own_factor_of
 from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.lines import has_queue, is_limited, period_starts
@@ -31,6 +32,7 @@ from ergode.epidemics.shared.options import (
     HAS_LINES,
     HAS_MOMENTS,
     HAS_QUEUES,
+    HAS_RELEASE,
     HAS_SCREENING,
     HAS_STRATA,
     HAS_TRACING,
@@ -104,6 +106,10 @@ def tables_of(
     Raises a ModelError or PlanError if a name is unknown, or a limit of the methods is exceeded.
     """
     contacts = scenario.contacts
+    if model.has_exits and seeding.has_ages(initial):
+        raise ModelError(
+            "seeds have ages, and progressions of the model have exits; expected seeds without ages"
+        )
     stages = progression.stages_of_group(model, group, precision, contacts)
     check_stages(model, stages, precision, group)
     weights = arc_weights(model, contacts)
@@ -161,10 +167,12 @@ def tables_of(
         **({OWN_FACTORS: True} if model.has_own_factors else {}),
         HAS_INTERVENTIONS: bool(scenario.interventions),
         HAS_TRACING: any(isinstance(i, ContactTracing | Testing) for i in scenario.interventions),
+        **({HAS_RELEASE: True} if any(map(_releases, scenario.interventions)) else {}),
         HAS_SCREENING: any(
             isinstance(i, Testing) and i.rate is not None for i in scenario.interventions
         ),
         **vaccines.vaccine_bindings(scenario.interventions),
+        **compliance_bindings(scenario.interventions),
         **(
             {HAS_CAPACITIES: True}
             if any(isinstance(i, Capacity) for i in scenario.interventions)
@@ -196,6 +204,11 @@ def tables_of(
         moments_of(moments - begin if moments.size else np.zeros(1), begin, precision),
         bindings,
     )
+
+
+def _releases(one: Any) -> bool:
+    """Whether a negative test ends an isolation by a measure."""
+    return getattr(one, "release_after", None) is not None
 
 
 def _moments(model: CompartmentModel, scenario: Scenario, begin: float, end: float) -> np.ndarray:

@@ -19,7 +19,9 @@ from ergode.epidemics.shared.counts import (
     HELD,
     IN_FORCE,
     POSITIVE,
+    RELEASED,
     TESTS,
+    TRACED,
     TURNED_AWAY,
     WAITING,
 )
@@ -73,10 +75,15 @@ def _quantities(one: Intervention) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     if isinstance(one, Testing):
         found = [(TESTS, "tests"), (POSITIVE, "positive")]
-        if one.isolation > 0.0:
+        traces = one.traces
+        if traces:
+            found.append((TRACED, "traced"))
+        if one.isolation > 0.0 or (traces and one.quarantine > 0.0):
             found += [(BEGUN, "isolations"), (HELD, "isolated")]
+            if one.release_after is not None:
+                found.append((RELEASED, "released"))
     elif isinstance(one, ContactTracing):
-        found = [(POSITIVE, "detected")]
+        found = [(POSITIVE, "detected"), (TRACED, "traced")]
         if one.quarantine > 0.0:
             found += [(BEGUN, "quarantines"), (HELD, "quarantined")]
     elif isinstance(one, Isolation):

@@ -16,12 +16,15 @@ import numpy as np
 from ergode.core.compiler.language import fma, real
 from ergode.core.math.random import TESTING, TRACING, draw_words, exponential, uniform
 from ergode.epidemics.shared.clock import at_moment
+from ergode.epidemics.shared.compliance import takes_part
 from ergode.epidemics.shared.counts import (
     DOSE,
     HELD,
     IN_FORCE,
     POSITIVE,
+    RELEASED,
     TESTS,
+    TRACED,
     TURNED_AWAY,
     WAITING,
     tally,
@@ -94,7 +97,6 @@ def tally_entry(moves, tables, starts, node, stay, compartment, entered, time, s
     plan = tables.interventions
     for k in range(plan.kind.size):
         if plan.tallies.tested[k, compartment] != 0:
-            group = plan.group[k]
             index = np.uint32(k) | np.uint32(np.uint32(stay) << 8)
             w0, w1, w2, w3 = draw_words(seed, replicate, node, TRACING, index)
             # The draw that also says whether the test is positive (`next_detection`).
@@ -102,7 +104,7 @@ def tally_entry(moves, tables, starts, node, stay, compartment, entered, time, s
             moment = real(at_moment(tables.moments, real(entered)))
             if (
                 u <= plan.fraction[k] and u > plan.positive[k, compartment]
-                and (group < 0 or plan.members[group, node] != 0)
+                and takes_part(plan, k, node, seed, replicate)
                 and detects(plan, starts, k, moment)
             ):  # fmt: skip
                 tally(moves, tables, k, TESTS, node, moment, 1)
@@ -121,11 +123,8 @@ def _tally_isolation(
     plan = tables.interventions
     for k in range(plan.kind.size):
         if plan.kind[k] == ISOLATION_KIND and plan.compartment[k] == compartment:
-            group = plan.group[k]
             w0, w1, w2, w3 = draws(k, node, stay, seed, replicate)
-            if uniform(w0, w1) <= plan.fraction[k] and (
-                group < 0 or plan.members[group, node] != 0
-            ):
+            if uniform(w0, w1) <= plan.fraction[k] and takes_part(plan, k, node, seed, replicate):
                 at = real(max(real(time), real(entered + plan.delay[k])))
                 tally(moves, tables, k, HELD, node, at, amount)
 
@@ -142,6 +141,18 @@ def tally_positive(moves, tables, k, node, time):
     tally(moves, tables, k, POSITIVE, node, time, 1)
     if not HAS_LINES or plan.lines.of[k] < 0:
         tally(moves, tables, k, TESTS, node, time, 1)
+
+
+def tally_traced(moves, tables, k, node, time):
+    """A contact is traced, and its quarantine begins."""
+    tally(moves, tables, k, TRACED, node, time, 1)
+
+
+def tally_release(moves, tables, k, node, time, until):
+    """A negative test ends an isolation, which would have lasted until a later time."""
+    tally(moves, tables, k, RELEASED, node, time, 1)
+    tally(moves, tables, k, HELD, node, time, -1)
+    tally(moves, tables, k, HELD, node, until, 1)
 
 
 def tally_diversions(moves, tables, starts, compartment, index, time, seed, replicate, node):
@@ -175,8 +186,7 @@ def begin_tests(proposed, tables, position, node, seed, replicate):
     for k in range(plan.kind.size):
         proposed.time[k, position] = _NEVER
         proposed.number[k, position] = np.int32(0)
-        group = plan.group[k]
-        if plan.rate[k] > 0.0 and (group < 0 or plan.members[group, node] != 0):
+        if plan.rate[k] > 0.0 and takes_part(plan, k, node, seed, replicate):
             w0, w1, w2, w3 = _proposed(k, node, 0, seed, replicate)
             proposed.time[k, position] = exponential(w0, w1) / plan.rate[k]
 
@@ -218,9 +228,8 @@ def tally_doses(moves, tables, starts, node, seed, replicate):
     plan = tables.interventions
     for k in range(plan.kind.size):
         start = starts[k]
-        group = plan.group[k]
         if (plan.kind[k] == LEAKY_KIND or plan.kind[k] == ALL_OR_NOTHING_KIND) and (
-            start < _NEVER and (group < 0 or plan.members[group, node] != 0)
+            start < _NEVER and takes_part(plan, k, node, seed, replicate)
         ):
             _tally_doses_of(moves, tables, start, k, node, seed, replicate)
 

@@ -18,8 +18,9 @@ from ergode.core.errors import ModelError
 from ergode.core.math.random import uniform
 from ergode.core.math.search import first_above
 from ergode.epidemics.shared.clock import later
+from ergode.epidemics.shared.compliance import groups_of, takes_part
 from ergode.epidemics.shared.lines import is_limited, lines_of, spent_from
-from ergode.epidemics.shared.names import compartment_index, layer_index, members_of
+from ergode.epidemics.shared.names import compartment_index, layer_index
 from ergode.epidemics.shared.options import (
     HAS_CALENDARS,
     HAS_CAPACITIES,
@@ -56,6 +57,10 @@ from ergode.models.epidemic.testing import Testing
 from ergode.models.epidemic.vaccination import Vaccination
 
 CLOSURE_KIND, ISOLATION_KIND, TRACING_KIND, CAPACITY_KIND = 0, 3, 4, 5  # 1, 2: vaccines
+# Columns of `Interventions.traced`.
+TRACE, CONTACT_DELAY, OWN_DELAY, CONTACT_TIME, OWN_TIME, LOOKBACK, RETEST_AFTER, RETEST_EVERY = (
+    range(8)
+)
 
 
 class Infections(NamedTuple):
@@ -100,13 +105,15 @@ class Interventions(NamedTuple):
     layer: Any  # int32; -1 for all
     compartment: Any  # int32; -1 for none
     instead: Any  # compartment that nodes enter in place of that, int32
-    group: Any  # row of `members`, int32; -1 for all nodes
-    members: Any  # uint8 [group_count, node_count]
+    groups: Any  # see `shared.compliance`
     positive: Any  # probability of a detection, real [intervention_count, compartment_count]
     rate: Any  # of tests of each node, real [intervention_count]; 0 for tests at entry
-    # Probability of tracing, time to the quarantine of contacts, its duration, lookback, and time
-    # to the quarantine of the node itself, real [intervention_count, 5].
+    # Largest probability of tracing, times from the detection to the quarantine of contacts and of
+    # the node itself, durations of both, lookback, and times from the begin of an isolation to a
+    # test that may end it and between such tests, real [intervention_count, 8]: see `TRACE`.
     traced: Any
+    sensitivity: Any  # of tests that may end an isolation, real [intervention_count, compartments]
+    tracing: Any  # probability of tracing in a layer, real [intervention_count, layer_count]
     triggers: Any  # see `shared.triggers`
     lines: Any  # see `shared.lines`
     vaccines: Any  # see `shared.vaccines`
@@ -219,11 +226,13 @@ def interventions_of(
     }
     columns["start"] = np.full(3 * count, np.inf, precision)
     kind = np.zeros(count, np.int32)
-    layer, compartment, group, instead = (np.full(count, -1, np.int32) for _ in range(4))
-    traced = np.zeros((count, 5), precision)
+    layer, compartment, instead = (np.full(count, -1, np.int32) for _ in range(3))
+    traced = np.zeros((count, 8), precision)
+    traced[:, [RETEST_AFTER, RETEST_EVERY]] = np.inf
+    sensitivity = np.zeros((count, len(model.compartments)), precision)
+    tracing = np.zeros((count, max(1, len(contacts.layers))), precision)
     positive = np.zeros((count, len(model.compartments)), precision)
     rate = np.zeros(count, precision)
-    members: list[np.ndarray] = []
     for row, one in enumerate(interventions):
         where = f"interventions[{row}]"
         for name in ("duration", "fraction", "reduction", "delay", "rollout"):
@@ -234,10 +243,6 @@ def interventions_of(
             columns["duration"][row] = one.duration_from(start)
         elif one.stop is not None and not isinstance(one.stop, Trigger):
             columns["start"][count + row] = one.stop - begin
-        among = getattr(one, "among", None)
-        if among is not None:
-            group[row] = len(members)
-            members.append(members_of(contacts, among, where))
         if isinstance(one, LayerClosure):
             kind[row] = CLOSURE_KIND
             if one.layer is not None:
@@ -260,25 +265,44 @@ def interventions_of(
             kind[row] = TRACING_KIND
             positive[row, compartment[row]] = one.detection
             columns["delay"][row] = one.detection_delay
-            traced[row] = one.tracing, one.tracing_delay, one.quarantine, one.lookback, 0.0
+            traced[row, [OWN_DELAY, OWN_TIME]] = 0.0, one.quarantine
         elif isinstance(one, Testing):
             kind[row] = TRACING_KIND
             columns["delay"][row] = 0.0
-            traced[row] = 0.0, 0.0, one.isolation, 0.0, one.delay
+            traced[row, [OWN_DELAY, OWN_TIME]] = one.delay, one.isolation
             rate[row] = one.rate or 0.0
             share = 1.0 if is_limited(one) else one.fraction
             for name, value in one.sensitivity.items():
-                positive[row, _testable(model, name, where)] = share * value
+                at = _testable(model, name, where)
+                positive[row, at], sensitivity[row, at] = share * value, value
+            if one.release_after is not None:
+                traced[row, RETEST_AFTER] = one.release_after
+                traced[row, RETEST_EVERY] = one.release_every or np.inf
+        if isinstance(one, ContactTracing | Testing):
+            tracing[row] = _tracing(one.tracing, contacts, where)
+            traced[row, TRACE] = tracing[row].max()
+            traced[row, CONTACT_DELAY] = one.tracing_delay + traced[row, OWN_DELAY]
+            traced[row, CONTACT_TIME], traced[row, LOOKBACK] = one.quarantine, one.lookback
     _check_waiting(interventions, model)
     return Interventions(
-        kind, **columns, layer=layer, compartment=compartment, instead=instead, group=group,
-        members=np.array(members or [np.zeros(1)], np.uint8), positive=positive,
-        rate=rate, traced=traced,
+        kind, **columns, layer=layer, compartment=compartment, instead=instead,
+        groups=groups_of(interventions, contacts, precision), positive=positive, rate=rate,
+        traced=traced, sensitivity=sensitivity, tracing=tracing,
         triggers=triggers_of(interventions, model, contacts, precision),
         lines=lines_of(interventions, model, contacts, begin, horizon, precision),
         vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
         tallies=tallies_of(interventions, model, tally_column),
     )  # fmt: skip
+
+
+def _tracing(given: float | Mapping[str, float], contacts: Network, where: str) -> Any:
+    """The probability that a contact is traced: of all layers, or of each."""
+    if not isinstance(given, Mapping):
+        return given
+    found = np.zeros(max(1, len(contacts.layers)))
+    for name, share in given.items():
+        found[layer_index(contacts, name, where)] = share
+    return found
 
 
 def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, int]:
@@ -423,17 +447,15 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
             left *= reduced_infectivity(
                 interventions, row, starts[row], time, source.node, seed, replicate
             )
-        elif kind == ISOLATION_KIND:
-            group = interventions.group[row]
-            if (
-                is_in_force(interventions, starts, row, time)
-                and source.compartment == interventions.compartment[row]
-                and time >= source.since + interventions.delay[row]
-                and (group < 0 or interventions.members[group, source.node] != 0)
-            ):
-                w0, w1, w2, w3 = draws(row, source.node, source.stay, seed, replicate)
-                if uniform(w0, w1) <= interventions.fraction[row]:
-                    left *= 1.0 - interventions.reduction[row]
+        elif kind == ISOLATION_KIND and (
+            is_in_force(interventions, starts, row, time)
+            and source.compartment == interventions.compartment[row]
+            and time >= source.since + interventions.delay[row]
+            and takes_part(interventions, row, source.node, seed, replicate)
+        ):
+            w0, w1, w2, w3 = draws(row, source.node, source.stay, seed, replicate)
+            if uniform(w0, w1) <= interventions.fraction[row]:
+                left *= 1.0 - interventions.reduction[row]
     return left
 
 

@@ -22,6 +22,7 @@ from ergode.core.math.elementary import exp
 from ergode.core.math.random import BRANCHING, DOSES, INTERVENTION, draw_words, uniform
 from ergode.core.math.search import first_above
 from ergode.epidemics.shared.clock import later
+from ergode.epidemics.shared.compliance import takes_part
 from ergode.epidemics.shared.doses import dose_times, queue_of
 from ergode.epidemics.shared.names import compartment_index
 from ergode.epidemics.shared.options import HAS_DOSES, HAS_SEVERITY, HAS_WANING
@@ -175,6 +176,11 @@ def _check_severity(model: CompartmentModel, name: str, reduced: set[str], where
     compartment_index(model, name, where)
     found = False
     for progression in model.progressions:
+        if name in progression.exits:
+            raise ModelError(
+                f"{where} reduces the severity '{name}', to which nodes exit from "
+                f"'{progression.compartment}' at a rate; severity is of branches"
+            )
         for split in progression.splits:
             if split.get(name, 0.0) == 0.0 or len(split) == 1:  # one target is no branching
                 continue
@@ -246,8 +252,7 @@ def last_dose(interventions, row, start, time, node, seed, replicate):
     vaccines = interventions.vaccines
     never = real(_NEVER)
     first = np.int64(0)
-    group = interventions.group[row]
-    if group >= 0 and interventions.members[group, node] == 0:
+    if not takes_part(interventions, row, node, seed, replicate):
         return never, first
     w0, w1, w2, w3 = draws(row, node, 0, seed, replicate)
     chosen = uniform(w0, w1) <= interventions.fraction[row]

@@ -12,6 +12,7 @@ from ergode.epidemics.shared.options import (
     COUNTING,
     HAS_COUNTERS,
     HAS_LINES,
+    HAS_RELEASE,
     HAS_SCREENING,
     HAS_TRACING,
     HAS_TRIGGERS,
@@ -33,8 +34,10 @@ def new_buffers(
     position_count, plan = count * node_count, tables.interventions.kind.size
     word = np.dtype(f"uint{8 * np.dtype(precision).itemsize}")
     watched = position_count if bindings[HAS_TRACING] else 1
-    held = watched if bindings.get(COUNTING, False) else 1
-    proposed = held if bindings[HAS_SCREENING] else 1
+    counted = bindings.get(COUNTING, False)
+    held = watched if counted or bindings.get(HAS_RELEASE, False) else 1
+    proposed = watched if counted and bindings[HAS_SCREENING] else 1
+    again = watched if bindings.get(HAS_RELEASE, False) else 1
     has_lines = bindings.get(HAS_LINES, False)
     line_count = tables.interventions.lines.measure.size
     queued = position_count if has_lines else 1
@@ -58,6 +61,8 @@ def new_buffers(
         empty((detection_room, watched), np.int32), empty(watched, np.int32), empty(1, np.int32),
         empty((plan, held), word), empty((plan, held), word),
         ProposedTests(empty((plan, proposed), precision), empty((plan, proposed), np.int32)),
+        empty((plan, again), precision), empty((plan, again), precision),
+        empty((plan, again), np.int32),
     )  # fmt: skip
     lines = LineState(
         empty((line_count, queued), precision), empty((line_count, queued), np.int32),

@@ -28,6 +28,7 @@ from ergode.epidemics.shared.options import (
     COUNTING,
     HAS_LINES,
     HAS_QUEUES,
+    HAS_RELEASE,
     HAS_TRACING,
     HAS_TRIGGERS,
 )
@@ -42,7 +43,7 @@ from ergode.epidemics.windows.state import (
     epidemic_of_row,
     idle,
 )
-from ergode.epidemics.windows.tracing import tally_holds
+from ergode.epidemics.windows.tracing import release, tally_holds
 from ergode.epidemics.windows.triggers import (
     begin_search,
     count_arrivals,
@@ -112,10 +113,13 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
     round_number = np.int64(0)
     searches = np.int64(0)
     while True:
+        if HAS_RELEASE and windows > 0:
+            _release_all(epidemic, rows, width, results, windows, thread)
+            barrier(thread)
         _open_window(epidemic, rows, width, queue, waiting, results, windows, round_number, thread)
         barrier(thread)
         odd = windows & 1
-        if COUNTING and HAS_TRACING:
+        if (COUNTING or HAS_RELEASE) and HAS_TRACING:
             _tally_all_holds(epidemic, results, thread)
         if waiting[1, windows % 3] == 0:
             break
@@ -187,6 +191,18 @@ def _begin_chunk(epidemic, rows, waiting, results, work, row_count, thread):
         work[thread.rank] = 0
     if thread.rank == 0:
         epidemic.tracing.room[0] = 0
+
+
+def _release_all(epidemic, rows, width, results, windows, thread):
+    """End the isolations of all nodes that a negative test in the window that is settled ended."""
+    node_count = node_count_of(epidemic.contacts.incoming)
+    triggers = epidemic.triggers
+    for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
+        row = position // node_count
+        end = window_end(triggers, 1 - (windows & 1), row, width, epidemic.tables.end)
+        starts = triggers.starts[row] if HAS_TRIGGERS else epidemic.tables.interventions.start
+        place = Place(row, row, position, position - row * node_count, replicate_of(rows, row))
+        release(epidemic_of_row(epidemic, rows, row), results.moves[row], starts, place, end)
 
 
 def _tally_all_holds(epidemic, results, thread):

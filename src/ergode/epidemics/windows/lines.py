@@ -125,7 +125,8 @@ def test_lines(epidemic, moves, row, shift, begin, replicate):
                     plan, line, state.period[row, line], compartment_of(epidemic.paths, position),
                     node, epidemic.seed, replicate,
                 ):  # fmt: skip
-                    keep_detection(epidemic.tracing, position, k, begin)
+                    stay = stay_of(epidemic.paths, position)
+                    keep_detection(epidemic.tracing, position, k, stay, begin)
                     if COUNTING:
                         tally(moves, tables, k, POSITIVE, node, begin, 1)
                 node = next_tested(moves, tables, state, row, line, shift, starts, begin)

@@ -26,6 +26,7 @@ from ergode.epidemics.shared.importation import ImportedCases, imported_cases_of
 from ergode.epidemics.shared.options import (
     HAS_COUNTERS,
     HAS_LINES,
+    HAS_RELEASE,
     HAS_SCREENING,
     HAS_TRACING,
     LISTING,
@@ -33,6 +34,7 @@ from ergode.epidemics.shared.options import (
 )
 from ergode.epidemics.shared.sweep import PointGroup, Rows
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, has_node_factors, tables_of
+from ergode.epidemics.shared.transmission import CONTACT_TIME, OWN_TIME, RETEST_AFTER, RETEST_EVERY
 from ergode.epidemics.windows.buffers import new_buffers
 from ergode.epidemics.windows.kernel import HUB, THREADS, windows_cpu, windows_cuda
 from ergode.epidemics.windows.moves import Records
@@ -97,8 +99,10 @@ class WindowEnsemble(Ensemble):
         )  # fmt: skip
         models = [model] if group is None else group.models
         span = width if width is not None else _width(models, scenario.contacts, tables)
-        if self.tallies:  # `windows.tracing.tally_holds`
-            lasting = tables.interventions.traced[:, 2]
+        releases = self.bindings.get(HAS_RELEASE, False)
+        if self.tallies or releases:  # `windows.tracing.tally_holds`
+            columns = [OWN_TIME, CONTACT_TIME, RETEST_AFTER, RETEST_EVERY]
+            lasting = tables.interventions.traced[:, columns]
             span = min(span, 0.9 * float(min(lasting[lasting > 0.0], default=np.inf)))
         self.width = real(span)
         self.contacts = put_table(device, contacts)
@@ -124,6 +128,8 @@ class WindowEnsemble(Ensemble):
         each = 16 + (9 if self._listing else 5) * ROOM + 4 + 16
         if self.bindings[HAS_TRACING]:
             each += 4 * self._plan_size + 8 * self._detection_room + 4
+            if self.bindings.get(HAS_RELEASE, False):
+                each += (12 if self.tallies else 20) * self._plan_size
             if self.tallies:
                 each += (16 if self.bindings[HAS_SCREENING] else 8) * self._plan_size
         if self.bindings.get(HAS_LINES, False):

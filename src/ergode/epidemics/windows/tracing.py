@@ -28,12 +28,22 @@ from ergode.epidemics.shared.arcs import (
 from ergode.epidemics.shared.atomics import lower_to, raise_to
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity
-from ergode.epidemics.shared.counts import tally_hold
-from ergode.epidemics.shared.detection import is_traced, next_detection
-from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_SCREENING
+from ergode.epidemics.shared.counts import TESTS, tally, tally_hold
+from ergode.epidemics.shared.detection import is_traced, next_detection, stays_isolated
+from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_RELEASE, HAS_SCREENING
 from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
-from ergode.epidemics.shared.tallying import tally_positive
-from ergode.epidemics.shared.transmission import TRACING_KIND, detects
+from ergode.epidemics.shared.tallying import tally_positive, tally_release, tally_traced
+from ergode.epidemics.shared.transmission import (
+    CONTACT_DELAY,
+    CONTACT_TIME,
+    OWN_DELAY,
+    OWN_TIME,
+    RETEST_AFTER,
+    RETEST_EVERY,
+    TRACE,
+    TRACING_KIND,
+    detects,
+)
 from ergode.epidemics.windows.state import (
     compartment_of,
     contact_into,
@@ -64,15 +74,19 @@ class TracingState(NamedTuple):
     held: Any  # the end of a quarantine that is counted
     # The next proposed test (`shared.tallying`), [intervention, place]:
     proposed: Any
+    # The next test that may end an isolation, and when one last did, real [intervention, place]:
+    again: Any
+    released: Any
+    tested: Any  # number of such tests, int32 [intervention, place]
 
 
 def may_trace_before(tables, compartment, entered, stop):
     """Whether contacts of a node may be in quarantine before `stop` for a move of it."""
     plan = tables.interventions
     for k in range(plan.kind.size):
-        if plan.positive[k, compartment] > 0.0 and plan.traced[k, 0] > 0.0:
+        if plan.positive[k, compartment] > 0.0 and plan.traced[k, TRACE] > 0.0:
             moment = at_moment(tables.moments, entered + plan.delay[k])
-            if at_moment(tables.moments, moment + plan.traced[k, 1]) < stop:
+            if at_moment(tables.moments, moment + plan.traced[k, CONTACT_DELAY]) < stop:
                 return True
     return False
 
@@ -83,6 +97,8 @@ class _Held(NamedTuple):
     arc: Any  # incoming arc from the case; negative if it is the case itself
     node: Any
     delay: Any  # from the detection to the quarantine
+    lasting: Any  # the quarantine
+    since: Any  # quarantines that began before have been ended
     time: Any  # at which the quarantine is looked at
 
 
@@ -150,30 +166,65 @@ def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate)
     """
     tables, plan = epidemic.tables, epidemic.tables.interventions
     begin = at_moment(tables.moments, moment + held.delay)
-    until = at_moment(tables.moments, begin + plan.traced[k, 2])
-    if begin < held.time and until > held.time and (known or detects(plan, starts, k, moment)):
+    until = at_moment(tables.moments, begin + held.lasting)
+    kept = not HAS_RELEASE or begin >= held.since
+    if (
+        kept
+        and begin < held.time
+        and until > held.time
+        and (known or detects(plan, starts, k, moment))
+    ):
         e = np.int64(held.arc)
         if e < 0:
             return True
         number, entity = contact_into(epidemic, held.node, e, node)
         return is_traced(
-            plan, tables.meetings, k, number, entity, stay, moment, epidemic.seed, replicate
-        )
+            plan, tables.meetings, k, layer_of(epidemic.contacts.incoming, e), number, entity,
+            np.int64(held.node), stay, moment, epidemic.seed, replicate,
+        )  # fmt: skip
     return False
 
 
 def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
     """Whether a node, `moves` of whose path count, is in quarantine at a time."""
+    tracing = epidemic.tracing
+    position = shift + node
+    until = from_bits(bits(tracing.until[k, position]))
+    if not HAS_RELEASE:
+        return until > time or _is_newly_held(
+            epidemic, starts, k, shift, node, moves, time, real(-_NEVER), replicate
+        )
+    since, moment = real(tracing.released[k, position]), real(tracing.again[k, position])
+    # A loop, so that the code of what holds a node is there once.
+    looks = 2 if moment <= time else 1
+    settled = until > time
+    held = False
+    while looks > 0:
+        # First whether the isolation goes on until the test that may end it.
+        first = looks == 2
+        held = until > moment if first else settled
+        held = held or _is_newly_held(
+            epidemic, starts, k, shift, node, moves, until if first else time, since, replicate
+        )
+        if first and held and is_negative(epidemic, k, position, node, moves, moment, replicate):
+            since = moment
+            settled = False
+        looks -= 1
+    return held
+
+
+def _is_newly_held(epidemic, starts, k, shift, node, moves, time, since, replicate):
+    """Whether a quarantine that began in this window, from `since` on, holds a node at a time."""
     incoming, tracing, plan = (
         epidemic.contacts.incoming, epidemic.tracing, epidemic.tables.interventions
     )  # fmt: skip
-    position = shift + node
-    if from_bits(bits(tracing.until[k, position])) > time:
+    own = _Held(
+        np.int64(-1), np.int64(node), real(plan.traced[k, OWN_DELAY]),
+        real(plan.traced[k, OWN_TIME]), real(since), real(time),
+    )  # fmt: skip
+    if _holds(epidemic, starts, k, own, shift + node, node, moves, replicate):
         return True
-    own = _Held(np.int64(-1), np.int64(node), real(plan.traced[k, 4]), real(time))
-    if _holds(epidemic, starts, k, own, position, node, moves, replicate):
-        return True
-    if plan.traced[k, 0] > 0.0:
+    if plan.traced[k, TRACE] > 0.0:
         for e in range(first_arc(incoming, node), end_arc(incoming, node)):
             source = np.int64(target_of(incoming, node, e))
             if is_loop(node, source):
@@ -181,10 +232,64 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
             other = shift + source
             count = moves_of(epidemic.paths, other)
             if tracing.count[other] > 0 or count > 0:
-                held = _Held(np.int64(e), np.int64(node), real(plan.traced[k, 1]), real(time))
+                held = _Held(
+                    np.int64(e), np.int64(node), real(plan.traced[k, CONTACT_DELAY]),
+                    real(plan.traced[k, CONTACT_TIME]), real(since), real(time),
+                )  # fmt: skip
                 if _holds(epidemic, starts, k, held, other, source, count, replicate):
                     return True
     return False
+
+
+def is_negative(epidemic, k, position, node, moves, moment, replicate):
+    """Whether a test for the release of a node is negative, as the node is just before it."""
+    paths = epidemic.paths
+    here = compartment_of(paths, position)
+    for j in range(moves):
+        if paths.time[j, position] < moment and not (
+            HAS_QUEUES and is_wait(paths, j, position, here)
+        ):
+            here = destination(paths, j, position)
+    return not stays_isolated(
+        epidemic.tables.interventions, k, here,
+        np.int64(epidemic.tracing.tested[k, position]), node, epidemic.seed, replicate,
+    )  # fmt: skip
+
+
+def release(epidemic, moves, starts, place, end):
+    """Make the tests for a release final that are before the end of a settled window."""
+    tables, tracing, position = epidemic.tables, epidemic.tracing, place.position
+    plan, shift = tables.interventions, place.position - place.node
+    count = moves_of(epidemic.paths, position)
+    for k in range(plan.kind.size):
+        moment = real(tracing.again[k, position])
+        if moment < end:
+            tracing.again[k, position] = _NEVER
+            until = from_bits(bits(tracing.until[k, position]))
+            # A quarantine of the window may have prolonged it; that lasts longer than the window.
+            if not (
+                until > moment
+                or _is_newly_held(
+                    epidemic, starts, k, shift, place.node, count, until,
+                    real(tracing.released[k, position]), place.replicate,
+                )
+            ):  # fmt: skip
+                continue
+            if COUNTING:
+                tally(moves, tables, k, TESTS, place.node, moment, 1)
+            negative = is_negative(
+                epidemic, k, position, place.node, count, moment, place.replicate
+            )
+            tracing.tested[k, position] += np.int32(1)
+            if negative:
+                tracing.released[k, position] = moment
+                if COUNTING:
+                    tally_release(moves, tables, k, place.node, moment, until)
+                tracing.until[k, position] = to_bits(moment)
+                tracing.held[k, position] = bits(to_bits(moment))
+            else:
+                following = moment + plan.traced[k, RETEST_EVERY]
+                tracing.again[k, position] = at_moment(tables.moments, following)
 
 
 def left_by_quarantine(
@@ -250,16 +355,21 @@ def _keep(tracing, position, moment, mark):
         raise_to(tracing.room, 0, np.int32(at + 1))
 
 
-def keep_detection(tracing, position, k, moment):
-    """Keep the detection of a node at a moment by a measure that is in force."""
-    _keep(tracing, position, moment, np.int32(k) | _DETECTED)
+def keep_detection(tracing, position, k, stay, moment):
+    """Keep the detection of a node in a stay by a measure that is in force at this moment."""
+    mark = np.int32(k) | np.int32((np.int32(stay) & _STAYS) << 8)
+    _keep(tracing, position, moment, mark | _DETECTED)
 
 
 def _hold(tracing, k, position, begin, until):
     """Put a node in quarantine, at least until some time."""
+    if not until > begin:
+        return
+    if HAS_RELEASE and begin < tracing.released[k, position]:
+        return
     word = to_bits(real(max(until, real(0.0))))
     raise_to(tracing.until, (np.int64(k), np.int64(position)), word)
-    if COUNTING and until > 0.0:
+    if (COUNTING or HAS_RELEASE) and until > 0.0:
         word = to_bits(real(max(begin, real(0.0))))
         lower_to(tracing.begun, (np.int64(k), np.int64(position)), word)
 
@@ -267,7 +377,11 @@ def _hold(tracing, k, position, begin, until):
 def begin_holds(tracing, k, position):
     """A node at time zero is in no quarantine."""
     tracing.until[k, position] = bits(0)
-    if COUNTING:
+    if HAS_RELEASE:
+        tracing.again[k, position] = _NEVER
+        tracing.released[k, position] = -_NEVER
+        tracing.tested[k, position] = np.int32(0)
+    if COUNTING or HAS_RELEASE:
         tracing.held[k, position] = bits(0)
         tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
 
@@ -281,9 +395,12 @@ def tally_holds(moves, tables, tracing, position, node):
         begin = from_bits(bits(tracing.begun[k, position]))
         if begin < _NEVER:
             until = from_bits(bits(tracing.until[k, position]))
-            tally_hold(
-                moves, tables, k, node, begin, until, from_bits(bits(tracing.held[k, position]))
-            )
+            before = from_bits(bits(tracing.held[k, position]))
+            if COUNTING:
+                tally_hold(moves, tables, k, node, begin, until, before)
+            if HAS_RELEASE and begin >= before:
+                again = begin + tables.interventions.traced[k, RETEST_AFTER]
+                tracing.again[k, position] = at_moment(tables.moments, again)
             tracing.held[k, position] = bits(to_bits(until))
             tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
 
@@ -301,31 +418,33 @@ def carry_out(moves, outgoing, tables, tracing, starts, position, node, end, see
         k = np.int64(mark & 0xFF)
         # A measure may have stopped since the detection.
         forced = (mark & _DETECTED) != 0 or detects(plan, starts, k, moment)
-        begin = at_moment(tables.moments, moment + plan.traced[k, 1])
+        begin = at_moment(tables.moments, moment + plan.traced[k, CONTACT_DELAY])
         if moment < end:
             if not forced:
                 continue
             if COUNTING and (mark & _DETECTED) == 0:
                 tally_positive(moves, tables, k, node, moment)
             mark = np.int32(mark | _DETECTED)
-        own = at_moment(tables.moments, moment + plan.traced[k, 4])
+        own = at_moment(tables.moments, moment + plan.traced[k, OWN_DELAY])
         if own < end:
-            until = at_moment(tables.moments, own + plan.traced[k, 2])
+            until = at_moment(tables.moments, own + plan.traced[k, OWN_TIME])
             _hold(tracing, k, position, own, until)
-        if begin < end and plan.traced[k, 0] > 0.0:
+        if begin < end and plan.traced[k, TRACE] > 0.0:
+            until = at_moment(tables.moments, begin + plan.traced[k, CONTACT_TIME])
             for arc in range(first_arc(outgoing, node), end_arc(outgoing, node)):
                 target = np.int64(target_of(outgoing, node, arc))
                 if is_loop(node, target):
                     continue
+                layer = layer_of(outgoing, arc)
                 entity = contact_entity(
-                    arc, node, target, layer_of(outgoing, arc), node_count_of(outgoing),
-                    tables.calendars.peak.size,
-                )  # fmt: skip
+                    arc, node, target, layer, node_count_of(outgoing), tables.calendars.peak.size
+                )
                 if is_traced(
-                    plan, tables.meetings, k, np.int64(arc), entity, (mark >> 8) & _STAYS, moment,
-                    seed, replicate,
+                    plan, tables.meetings, k, layer, np.int64(arc), entity, target,
+                    (mark >> 8) & _STAYS, moment, seed, replicate,
                 ):  # fmt: skip
-                    until = at_moment(tables.moments, begin + plan.traced[k, 2])
+                    if COUNTING:
+                        tally_traced(moves, tables, k, target, begin)
                     _hold(tracing, k, position - node + target, begin, until)
         if max(begin, own) >= end:
             tracing.moment[kept, position] = moment

@@ -83,7 +83,7 @@ class CompartmentModel:
         graph = (
             self.compartments,
             tuple((i.susceptible, i.infected, *i.transmission_rate) for i in self.infections),
-            tuple((p.compartment, *p.targets) for p in self.progressions),
+            tuple((p.compartment, p.targets, tuple(p.exits)) for p in self.progressions),
         )
         if graph in _SOUND and not any(i.profile for i in self.infections):
             return
@@ -114,7 +114,7 @@ class CompartmentModel:
         ] + [
             (name, f"progression out of {p.compartment}")
             for p in self.progressions
-            for name in (p.compartment, *p.targets)
+            for name in (p.compartment, *p.targets, *p.exits)
         ]
         for name, where in uses:
             if name not in self.index:
@@ -143,7 +143,7 @@ class CompartmentModel:
         susceptible = {infection.susceptible for infection in self.infections}
         reached = {infection.infected for infection in self.infections} | susceptible
         frontier = list(reached)
-        outgoing = {p.compartment: p.targets for p in self.progressions}
+        outgoing = {p.compartment: (*p.targets, *p.exits) for p in self.progressions}
         while frontier:
             new = set(outgoing.get(frontier.pop(), ())) - reached
             reached |= new
@@ -220,8 +220,13 @@ class CompartmentModel:
     @property
     def divisions(self) -> tuple[tuple[Any, ...], ...]:
         """What divides the nodes by how they progress (`ByAttribute.division`)."""
-        given = [one for p in self.progressions for one in (p.to, p.holding_time)]
+        given = [one for p in self.progressions for one in (p.to, p.holding_time, p.exit_rate)]
         return tuple(dict.fromkeys(g.division for g in given if isinstance(g, ByAttribute)))
+
+    @property
+    def has_exits(self) -> bool:
+        """Whether nodes leave a compartment at a rate, before its holding time is over."""
+        return any(progression.exits for progression in self.progressions)
 
     @property
     def profiles(self) -> dict[str, Calendar]:
@@ -236,7 +241,11 @@ class CompartmentModel:
             )
             rows.append((infection.susceptible, infection.infected, f"infection at rate {by}"))
         for progression in self.progressions:
-            for target in progression.branches:
+            for target, share in progression.exits.items():
+                rates = ", ".join(f"{rate * share:g}" for rate in progression.exit_rates)
+                often = f"at rate {rates}{_by(progression.exit_rate)}"
+                rows.append((progression.compartment, target, often))
+            for target in progression.targets:
                 chances = [one[target] for one in progression.splits]
                 often = "" if set(chances) == {1.0} else ", with probability " + ", ".join(
                     f"{chance:g}" for chance in chances
@@ -287,6 +296,7 @@ class CompartmentModel:
                     "compartment": progression.compartment,
                     "to": progression.branches,
                     "holding_time": _holding_time_entry(progression.holding_time),
+                    **_exit_entry(progression),
                     **(
                         {"by": progression.to.to_dict()}
                         if isinstance(progression.to, ByAttribute)
@@ -298,6 +308,21 @@ class CompartmentModel:
             "susceptibility": self.susceptibility,
             "infectivity": self.infectivity,
         }
+
+    def with_turnover(
+        self,
+        rate: float | ByAttribute,
+        newborns: str | Mapping[str, float] | None = None,
+        *,
+        except_from: Sequence[str] = (),
+    ) -> CompartmentModel:
+        """The same model in a population with births and deaths.
+
+        See `ergode.models.epidemic.turnover.with_turnover`.
+        """
+        from ergode.models.epidemic.turnover import with_turnover
+
+        return with_turnover(self, rate, newborns, except_from=except_from)
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -512,6 +537,15 @@ def _holding_time_entry(given: HoldingTime | ByAttribute) -> dict[str, Any]:
     if isinstance(given, ByAttribute):
         return given.to_dict(lambda one: one.to_dict())
     return given.to_dict()
+
+
+def _exit_entry(progression: Progression) -> dict[str, Any]:
+    """The digest's entry for exits; none without exits, so that older digests stay valid."""
+    rate = progression.exit_rate
+    if not progression.exits:
+        return {}
+    given = rate.to_dict() if isinstance(rate, ByAttribute) else rate
+    return {"exit": {"rate": given, "to": progression.exits}}
 
 
 def _profile_entry(infection: Infection) -> dict[str, Any]:

@@ -173,10 +173,28 @@ def _is_cumulative(trigger: Trigger) -> bool:
 
 def _check_names(one: Intervention | Importation) -> None:
     """Refuse compartments and attributes that are not one name each."""
-    for name in ("compartment", "instead", "among"):
+    owner = type(one).__name__
+    for name in ("compartment", "instead", "among", "contacts_among"):
         value = getattr(one, name, None)
-        if value is not None or (name == "compartment" and hasattr(one, name)):
-            check_text(type(one).__name__, name, value)
+        if isinstance(value, ByAttribute) and name.endswith("among"):
+            for share, label in zip(value.entries, value.labels, strict=True):
+                number_of(owner, f"{name} for {label}", share, *SHARE)
+        elif value is not None or (name == "compartment" and hasattr(one, name)):
+            check_text(owner, name, value)
+
+
+def check_tracing(owner: str, given: Any) -> float | dict[str, float]:
+    """A checked probability of tracing, or those of layers."""
+    if not isinstance(given, Mapping):
+        return number_of(owner, "tracing", given, *SHARE)
+    if not given:
+        raise ModelError(f"{owner}: tracing is empty; expected a probability for each layer")
+    for name in given:
+        check_text(owner, "tracing of a layer", name)
+    return {
+        name: number_of(owner, f"tracing of '{name}'", share, *SHARE)
+        for name, share in given.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -299,8 +317,9 @@ class Isolation(Intervention):
         Fraction by which isolated nodes transmit less, 0 to 1.
     duration : float
         Duration of the measure after its start [time].
-    among : str, optional
-        Name of a node attribute: only nodes with a nonzero value are isolated.
+    among : str or ByAttribute, optional
+        Name of a node attribute: only nodes with a nonzero value are isolated. Or the
+        probabilities that a node takes part, by an attribute; each is drawn once in a replicate.
     start, stop : float, date or Trigger, optional
         Start of the measure, and its stop instead of a duration.
     """
@@ -310,7 +329,7 @@ class Isolation(Intervention):
     delay: float = 0.0
     reduction: float = 1.0
     duration: float = math.inf
-    among: str | None = None
+    among: str | ByAttribute | None = None
 
     def __post_init__(self) -> None:
         self._check(fraction=SHARE, delay=SPAN, reduction=SHARE, duration=SPAN)
@@ -324,7 +343,8 @@ class ContactTracing(Intervention):
     quarantined.  Each of its contacts is traced with a probability, and quarantined after another
     delay.  Contacts are the arcs of the network; with temporal contacts, those active within
     `lookback`.  A node in quarantine transmits less and is less susceptible; a
-    contact of two nodes in quarantine is reduced once.
+    contact of two nodes in quarantine is reduced once.  Tracing that begins with a positive test is
+    an option of `Testing`.
 
     Parameters
     ----------
@@ -334,8 +354,9 @@ class ContactTracing(Intervention):
         Probability that a case is detected.
     detection_delay : float
         Time from entry into the compartment to detection [time].
-    tracing : float
-        Probability that a contact of a detected case is traced.
+    tracing : float or mapping of str to float
+        Probability that a contact of a detected case is traced; or that of each layer, such as
+        ``{"home": 1.0, "work": 0.4}``, and zero in others.
     tracing_delay : float
         Time from detection of the case to quarantine of the contact [time].
     quarantine : float
@@ -346,25 +367,42 @@ class ContactTracing(Intervention):
         With `TemporalContacts`: contacts older than this are not traced [time].
     duration : float
         Duration of the measure after its start [time].
+    among, contacts_among : str or ByAttribute, optional
+        Name of a node attribute: only nodes with a nonzero value are detected, or traced as
+        contacts. Or the probabilities that a node takes part, by an attribute; each is drawn once
+        in a replicate.
     start, stop : float, date or Trigger, optional
         Start of the measure, and its stop instead of a duration.
+
+    Examples
+    --------
+    All at home are traced, and some at work; the young are quarantined less often:
+
+    >>> import ergode
+    >>> tracing = ergode.ContactTracing(
+    ...     "I", detection=0.6, tracing={"home": 1.0, "work": 0.4}, quarantine=10,
+    ...     contacts_among=ergode.ByAttribute("age", [0.5, 0.9], groups=[0, 30]),
+    ... )
     """
 
     compartment: str
     detection: float = 1.0
     detection_delay: float = 0.0
-    tracing: float = 1.0
+    tracing: float | Mapping[str, float] = 1.0
     tracing_delay: float = 0.0
     quarantine: float = math.inf
     reduction: float = 1.0
     lookback: float = math.inf
     duration: float = math.inf
+    among: str | ByAttribute | None = None
+    contacts_among: str | ByAttribute | None = None
 
     def __post_init__(self) -> None:
         self._check(
-            detection=SHARE, detection_delay=SPAN, tracing=SHARE, tracing_delay=SPAN,
-            quarantine=SPAN, reduction=SHARE, lookback=SPAN, duration=SPAN,
+            detection=SHARE, detection_delay=SPAN, tracing_delay=SPAN, quarantine=SPAN,
+            reduction=SHARE, lookback=SPAN, duration=SPAN,
         )  # fmt: skip
+        object.__setattr__(self, "tracing", check_tracing("ContactTracing", self.tracing))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ergode.core.errors import ModelError
 from ergode.models.epidemic.attributes import ByAttribute, priority_by
 from ergode.models.epidemic.calendars import Calendar, calendar_of
 from ergode.models.epidemic.dates import number_of
-from ergode.models.epidemic.interventions import SHARE, SPAN, Intervention
+from ergode.models.epidemic.interventions import SHARE, SPAN, Intervention, check_tracing
 
 _MOST = 2**31 - 1  # tests of a period
 
@@ -23,7 +23,8 @@ class Testing(Intervention):
     Without a `rate` nodes are tested once, when they enter a compartment, for example at the onset
     of symptoms.  With a `rate` each node is tested at random times, again and again.  A test is
     positive with a probability that depends on the node's compartment.  After a delay the node is
-    isolated; it then transmits less and is less susceptible.
+    isolated; it then transmits less and is less susceptible.  With `tracing`, its contacts are
+    traced, and isolated too.
 
     Parameters
     ----------
@@ -42,8 +43,9 @@ class Testing(Intervention):
         Fraction by which isolation reduces transmission from and to a node.
     duration : float
         Duration of the measure after its start [time].
-    among : str, optional
-        Name of a node attribute: only nodes with a nonzero value are tested.
+    among : str or ByAttribute, optional
+        Name of a node attribute: only nodes with a nonzero value are tested. Or the probabilities
+        that a node takes part, by an attribute; each is drawn once in a replicate.
     capacity : int or Calendar, optional
         Without a `rate`: tests in each `period`, negative ones included: a number, or whole numbers
         that change at times or dates.  A series of pandas is taken as a Calendar.
@@ -57,11 +59,37 @@ class Testing(Intervention):
         Among those who wait: name of a node attribute, nodes with the largest value come first,
         such as ``"age"``; or the numbers of a ByAttribute.  Nodes of equal priority, or all nodes
         without a priority, come in the order in which they asked.
+    tracing : float or mapping of str to float
+        Probability that a contact of a node is traced after its positive test; or that of each
+        layer, such as ``{"home": 1.0, "work": 0.4}``, and zero in others.  Contacts are those of
+        `ContactTracing`.
+    tracing_delay : float
+        Time from the isolation of the node to that of its contacts [time].
+    quarantine : float
+        Duration of the isolation of a contact [time].
+    lookback : float
+        With `TemporalContacts`: contacts older than this, at the time of the test, are not traced
+        [time].
+    contacts_among : str or ByAttribute, optional
+        Which contacts can be traced, as `among`.
+    release_after : float, optional
+        Time from the begin of an isolation by this measure, of a case or a contact, to a further
+        test [time].  If it is negative, the isolation ends.
+    release_every : float, optional
+        Time from this test to the next such test, while it is positive [time]; the default is that
+        there is none.
     start, stop : float, date or Trigger, optional
         Start of the measure, and its stop instead of a duration.  Tests happen in between.
 
     Notes
     -----
+    Tests for a release are those of `sensitivity`, without a limit of their number; they do not
+    prolong an isolation, and no contacts are traced after them.  The test is of the compartment in
+    which the node is just before.  An isolation that is prolonged is one: its tests go on.
+
+    Whether a contact is traced is drawn once for a stay of the tested node in a compartment: if it
+    is tested again in this stay, the same contacts are traced.
+
     With a `capacity`, a node asks for a test when it enters one of the compartments of
     `sensitivity`, with the probability `fraction`.  It is tested at once while tests of the period
     are left.  Otherwise it waits, if there is `wait`.  At the beginning of the next period, before
@@ -96,6 +124,19 @@ class Testing(Intervention):
     At most 200 tests a day; who finds none waits, and the oldest come first:
 
     >>> limited = ergode.Testing({"I": 0.8}, capacity=200, priority="age", isolation=10)
+
+    Who is isolated leaves after a negative test, from the fifth day on:
+
+    >>> released = ergode.Testing(
+    ...     {"I": 0.8}, fraction=0.5, isolation=14, release_after=5, release_every=1
+    ... )
+
+    The contacts of those who are positive stay at home, half of the young among them:
+
+    >>> traced = ergode.Testing(
+    ...     {"I": 0.8}, fraction=0.5, delay=2, isolation=10, tracing={"home": 1.0, "work": 0.4},
+    ...     quarantine=7, contacts_among=ergode.ByAttribute("age", [0.5, 1.0], groups=[0, 30]),
+    ... )
     """
 
     sensitivity: Mapping[str, float]
@@ -105,14 +146,31 @@ class Testing(Intervention):
     isolation: float = math.inf
     reduction: float = 1.0
     duration: float = math.inf
-    among: str | None = None
+    among: str | ByAttribute | None = None
     capacity: int | Calendar | None = None
     period: float = 1.0
     wait: bool = True
     priority: str | ByAttribute | None = None
+    tracing: float | Mapping[str, float] = 0.0
+    tracing_delay: float = 0.0
+    quarantine: float = math.inf
+    lookback: float = math.inf
+    contacts_among: str | ByAttribute | None = None
+    release_after: float | None = None
+    release_every: float | None = None
 
     def __post_init__(self) -> None:
-        self._check(fraction=SHARE, delay=SPAN, isolation=SPAN, reduction=SHARE, duration=SPAN)
+        self._check(
+            fraction=SHARE, delay=SPAN, isolation=SPAN, reduction=SHARE, duration=SPAN,
+            tracing_delay=SPAN, quarantine=SPAN, lookback=SPAN,
+        )  # fmt: skip
+        object.__setattr__(self, "tracing", check_tracing("Testing", self.tracing))
+        given = (self.tracing_delay, self.quarantine, self.lookback, self.contacts_among)
+        if not self.traces and given != (0.0, math.inf, math.inf, None):
+            raise ModelError(
+                "Testing: tracing_delay, quarantine, lookback and contacts_among are for contacts "
+                "that are traced; expected a tracing above zero"
+            )
         if not isinstance(self.sensitivity, Mapping) or not self.sensitivity:
             raise ModelError(
                 f"Testing: sensitivity is {self.sensitivity!r}; expected compartments and the "
@@ -136,6 +194,27 @@ class Testing(Intervention):
             raise ModelError(f"Testing: period is {period!r}; expected a finite time above zero")
         object.__setattr__(self, "period", period)
         self._check_capacity()
+        self._check_release()
+
+    def _check_release(self) -> None:
+        if self.release_after is None:
+            if self.release_every is not None:
+                raise ModelError("Testing: it has a release_every, but no release_after")
+            return
+        for name in ("release_after", "release_every"):
+            if (given := getattr(self, name)) is not None:
+                value = number_of("Testing", name, given)
+                if not 0 < value < math.inf:
+                    raise ModelError(
+                        f"Testing: {name} is {value!r}; expected a finite time above zero"
+                    )
+                object.__setattr__(self, name, value)
+
+    @property
+    def traces(self) -> bool:
+        """Whether contacts of positive nodes may be traced."""
+        given = self.tracing
+        return any(given.values()) if isinstance(given, Mapping) else given > 0.0
 
     def _check_capacity(self) -> None:
         given = calendar_of(self.capacity)

@@ -13,7 +13,7 @@ from ergode.core.columns import as_float
 from ergode.core.errors import ModelError
 from ergode.models.epidemic.attributes import ByAttribute, factors_by
 from ergode.models.epidemic.calendars import Calendar
-from ergode.models.holding_times.families import HoldingTime
+from ergode.models.holding_times.families import Exponential, HoldingTime
 
 _TOLERANCE = 1e-9  # of the sum of branching probabilities
 
@@ -108,11 +108,34 @@ class Progression:
         Compartment after, or the probability of each; or these by a node attribute.
     holding_time : HoldingTime or ByAttribute
         Time spent in `compartment`, or this by a node attribute [time].
+    exit_rate : float or ByAttribute
+        Rate at which nodes leave before that, for the compartment `exit_to`, however long they have
+        been in `compartment`: death by other causes, emigration, the start of a treatment
+        [1 / time].
+    exit_to : str or mapping of str to float, optional
+        Compartment that these enter, or the probability of each.
+
+    Notes
+    -----
+    The holding time and the time to an exit are independent; the earlier of the two ends the stay.
+    An exponential holding time and an exit are one exponential holding time, so `holding_time`,
+    `to` and `exit_rate` then have other values than those given.
+
+    Examples
+    --------
+    Infectious people recover after a week, or are found and isolated at a rate of 0.1 a day:
+
+    >>> import ergode
+    >>> week = ergode.Gamma(mean=7, sd=2)
+    >>> ergode.Progression("I", "R", week, exit_rate=0.1, exit_to="Q").exits
+    {'Q': 1.0}
     """
 
     compartment: str
     to: str | Mapping[str, float] | ByAttribute
     holding_time: HoldingTime | ByAttribute
+    exit_rate: float | ByAttribute = field(default=0.0, kw_only=True)
+    exit_to: str | Mapping[str, float] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if isinstance(self.to, ByAttribute):
@@ -127,6 +150,44 @@ class Progression:
         else:
             self._check_holding_time(self.holding_time, "")
         object.__setattr__(self, "to", to)
+        if self.exit_to is not None or isinstance(self.exit_rate, ByAttribute) or self.exit_rate:
+            self._check_exit()
+
+    def _check_exit(self) -> None:
+        owner = f"the progression out of '{self.compartment}'"
+        if self.exit_to is None:
+            raise ModelError(f"{owner} has an exit_rate, but no exit_to; expected a compartment")
+        rates = self.exit_rate
+        each = rates.entries if isinstance(rates, ByAttribute) else (rates,)
+        for rate in each:
+            if not (is_finite_number(rate) and rate >= 0):
+                raise ModelError(
+                    f"the exit_rate of {owner} is {rate!r}; expected a finite number, zero or more"
+                )
+        to = {name: p for name, p in self._branches_of(self.exit_to, "").items() if p > 0}
+        if isinstance(rates, ByAttribute):
+            rates = rates.each(lambda rate, _: as_float(rate))
+        else:
+            rates = as_float(rates)
+        branches = self.to
+        if (
+            isinstance(branches, Mapping)
+            and isinstance(self.holding_time, Exponential)
+            and not isinstance(rates, ByAttribute)
+        ):
+            # Leaving for the compartment itself changes nothing here.
+            rates = rates * (1.0 - to.pop(self.compartment, 0.0))
+            total = self.holding_time.rate + rates
+            share, left = rates / total, self.holding_time.rate / total
+            sum_of_exits = sum(to.values())
+            merged = {name: p * left for name, p in branches.items()}
+            for name, p in to.items():
+                merged[name] = merged.get(name, 0.0) + p / sum_of_exits * share
+            object.__setattr__(self, "holding_time", Exponential(rate=total))
+            object.__setattr__(self, "to", merged)
+            rates, to = 0.0, {}
+        object.__setattr__(self, "exit_rate", rates)
+        object.__setattr__(self, "exit_to", to or None)
 
     def _branches_of(self, given: Any, label: str) -> dict[str, float]:
         """Checked probabilities; `label` names the nodes they are for."""
@@ -176,10 +237,24 @@ class Progression:
     def branches(self) -> dict[str, float]:
         """Compartments that nodes enter, and their probability.
 
-        If it differs between nodes, this is the largest.
+        If it differs between nodes, this is the largest; it is zero for those of exits alone.
         """
         largest = {name: max(one[name] for one in self.splits) for name in self.targets}
-        return {name: probability for name, probability in largest.items() if probability > 0}
+        found = {name: probability for name, probability in largest.items() if probability > 0}
+        return found | {name: 0.0 for name in self.exits if name not in found}
+
+    @property
+    def exits(self) -> dict[str, float]:
+        """Compartments that nodes enter by an exit, and their probability."""
+        given = self.exit_to
+        return {given: 1.0} if isinstance(given, str) else dict(given or {})
+
+    @property
+    def exit_rates(self) -> tuple[float, ...]:
+        """The rate of exits, or each of those by an attribute [1 / time]."""
+        return (
+            self.exit_rate.entries if isinstance(self.exit_rate, ByAttribute) else (self.exit_rate,)
+        )
 
     @property
     def holding_times(self) -> tuple[HoldingTime, ...]:

@@ -57,8 +57,10 @@ class Vaccination(Intervention):
         Factor on all three effects of a leaky vaccine by the time since the protection by the last
         dose began: exponential decay with a mean, or a table of values between 0 and 1. So a
         booster restores what has waned.
-    among : str, optional
-        Name of a node attribute: nodes with a nonzero value are eligible.
+    among : str or ByAttribute, optional
+        Name of a node attribute: nodes with a nonzero value are eligible. Without a `dose_rate`
+        also the probabilities that a node takes part, by an attribute; each is drawn once in a
+        replicate.
     dose_rate : float or Calendar, optional
         Doses per unit of time, in place of a rollout: a number, or numbers that change at times or
         dates [1 / time]. A series of pandas is taken as a Calendar.
@@ -107,7 +109,7 @@ class Vaccination(Intervention):
     rollout: float = 0.0
     delay: float = 0.0
     duration: float = math.inf
-    among: str | None = None
+    among: str | ByAttribute | None = None
     severity: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
     waning: Exponential | Calendar | None = None
     dose_rate: float | Calendar | None = None
@@ -223,6 +225,11 @@ class Vaccination(Intervention):
                     "Vaccination: priority is for doses one after another; expected a dose_rate"
                 )
             return
+        if isinstance(self.among, ByAttribute):
+            raise ModelError(
+                "Vaccination: among is a ByAttribute, but with a dose_rate the order of nodes is "
+                "fixed; expected the name of a node attribute"
+            )
         if self.rollout:
             raise ModelError("Vaccination: it has a rollout and a dose_rate; expected one of them")
         if isinstance(given, Calendar):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -317,6 +317,15 @@ class ContactNetwork:
         from ergode.models.networks import random_degrees
 
         return random_degrees.watts_strogatz(node_count, k, rewiring_probability, seed)
+
+    @classmethod
+    def from_people(
+        cls, people: Any, layers: Sequence[str] | Mapping[str, str], **options: Any
+    ) -> ContactNetwork:
+        """A network from a table of people; see `ergode.models.networks.people.from_people`."""
+        from ergode.models.networks.people import from_people
+
+        return from_people(people, layers, **options)
 
     @classmethod
     def population(

@@ -27,6 +27,7 @@ from ergode.models.networks import checks, csr, households, random_degrees, rand
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.layers import from_layers
 from ergode.models.networks.mixing import arc_sums, group_edges, labels_of, means
+from ergode.models.networks.survey import lowest_ages
 
 if TYPE_CHECKING:
     import xarray
@@ -137,11 +138,12 @@ def population(
     community_degree : float, optional
         Mean contacts in the community if there is no `mixing`: at random, whatever the ages. The
         default is 5: with the other defaults a person then has 13.4 contacts, as in POLYMOD.
-    mixing : array_like of float, shape [group_count, group_count], optional
+    mixing : DataFrame, DataArray or array_like of float, shape [group_count, group_count], optional
         Element (i, j) is the mean number of contacts in the community of a person of age group i
         with people of age group j.
     age_groups : array_like of float, shape [group_count], optional
-        Lowest age of each group [years]; the last has no end. The default is 0, 5, 18, 65.
+        Lowest age of each group [years]; the last has no end. The default are the ages in the
+        labels of `mixing`, such as those of `ergode.read_contact_matrix`, else 0, 5, 18, 65.
     weights : mapping of str to float, optional
         Factors on the transmission rate by layer. The default is 3, 0.6, 0.6 and 0.3 for
         household, school, work and community (Kerr et al. 2021); a layer that is not named keeps
@@ -190,6 +192,8 @@ def population(
     if degree % 2:
         raise ModelError(f"work_degree is {degree}; expected an even number, half on each side")
     factors = WEIGHTS | _factors({} if weights is None else weights)
+    if mixing is not None and age_groups is None:
+        age_groups = lowest_ages(mixing)
     edges = _groups(_AGE_GROUPS if age_groups is None else age_groups, by_age)
     asked = _asked(mixing, community_degree, edges.size)
     contacts = float(np.max(asked.sum(1))) + by_size.size + in_class + degree
@@ -212,9 +216,9 @@ def population(
     if mixing is None:
         asked = np.tile(asked[0, 0] * people / count, (edges.size, 1))
     probabilities = _probabilities(asked, people)
-    household_rows, household = _within(count, everybody, home.starts)
-    school_rows, in_which = _within(count, pupils, classes)
-    work_rows, workplace = _within(count, employed, workplaces, degree)
+    household_rows, household = within(count, everybody, home.starts)
+    school_rows, in_which = within(count, pupils, classes)
+    work_rows, workplace = within(count, employed, workplaces, degree)
     rows = {
         "household": household_rows,
         "school": school_rows,
@@ -291,7 +295,7 @@ def _starts(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _within(
+def within(
     count: int, members: np.ndarray, starts: np.ndarray, most: int | None = None
 ) -> tuple[csr.Rows, np.ndarray]:
     """Contacts within groups, at most `most` for each member, and everybody's group.

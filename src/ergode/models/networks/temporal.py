@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ergode.core.errors import ModelError
 from ergode.core.notebook import card
 from ergode.core.words import counted
+from ergode.models.epidemic.dates import dates_of, dates_since, days_since, origin_of, text_of
 from ergode.models.networks import checks
 from ergode.models.networks.contact_network import ContactNetwork
 
@@ -37,6 +38,8 @@ class TemporalContacts:
     amount : array_like of float, shape [first[-1]]
         Contact time of a meeting [time]: its length times its intensity, or the equivalent of an
         instantaneous meeting. Stored as float64.
+    origin : date, optional
+        Calendar date of time 0, if times are in days.
 
     Raises
     ------
@@ -57,8 +60,10 @@ class TemporalContacts:
     begin: np.ndarray
     end: np.ndarray
     amount: np.ndarray
+    origin: Any = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "origin", origin_of(self.origin, ()))
         if not isinstance(self.network, ContactNetwork):
             raise ModelError(
                 f"network is {type(self.network).__name__}; expected a ContactNetwork. To list "
@@ -121,6 +126,7 @@ class TemporalContacts:
         contact_time: ArrayLike | None = None,
         node_count: int | None = None,
         directed: bool = False,
+        origin: Any = None,
     ) -> TemporalContacts:
         """Contacts from a list of meetings.
 
@@ -130,9 +136,10 @@ class TemporalContacts:
         ----------
         source, target : array_like of int, shape [meeting_count]
             Ids of the two nodes of each meeting.
-        begin : array_like of float, shape [meeting_count]
-            Begin of each meeting [time].
-        end : array_like of float, optional
+        begin : array_like of float or dates, shape [meeting_count]
+            Begin of each meeting [time]; or dates with times of day, as text or of datetime, NumPy
+            or pandas. The unit of time is then a day.
+        end : array_like of float or dates, optional
             End of each meeting [time]. If not given, meetings are instantaneous.
         contact_time : array_like of float, optional
             For instantaneous meetings: the contact time of each meeting [time], or one number for
@@ -144,6 +151,9 @@ class TemporalContacts:
             Number of nodes; one more than the largest id if not given.
         directed : bool
             Whether only the source can infect the target.
+        origin : str or date, optional
+            Calendar date of time 0; the default is the day of the first meeting if meetings have
+            dates. A simulation that has no other origin, nor dates as `times`, takes it.
 
         Raises
         ------
@@ -158,7 +168,16 @@ class TemporalContacts:
         ... )
         >>> school.meeting_count, school.begin.tolist(), school.end.tolist()
         (2, [0.0, 0.0, 5.0, 5.0], [3.0, 3.0, 6.0, 6.0])
+
+        With dates, times are in days:
+
+        >>> visit = ergode.TemporalContacts.from_meetings(
+        ...     [0], [1], begin=["2026-03-02 09:00"], end=["2026-03-02 15:00"]
+        ... )
+        >>> visit.begin.tolist(), visit.end.tolist(), str(visit.origin.astype("M8[D]"))
+        ([0.375, 0.375], [0.625, 0.625], '2026-03-02')
         """
+        begin, end, origin = _in_days(begin, end, origin)
         one, other = checks.node_ids(source, "source"), checks.node_ids(target, "target")
         if other.size != one.size:
             raise ModelError(
@@ -200,7 +219,8 @@ class TemporalContacts:
             start, same = start[leader], same[leader]
             stop = start
         first = np.append(np.flatnonzero(~same), start.size).astype(np.int64)
-        return cls(network, *map(_read_only, (first, start, stop, amount)))
+        first, start, stop, amount = map(_read_only, (first, start, stop, amount))
+        return cls(network, first, start, stop, amount, origin)
 
     @classmethod
     def from_layers(cls, contacts: Mapping[str, TemporalContacts]) -> TemporalContacts:
@@ -235,6 +255,11 @@ class TemporalContacts:
                 raise ModelError(
                     f"layer '{name}' is {type(part).__name__}; expected TemporalContacts"
                 )
+        origins = [part.origin for part in contacts.values() if part.origin is not None]
+        if origins and len(origins) < len(contacts):
+            raise ModelError("some layers have dates and others do not; expected all or none")
+        origin = min(origins, default=None)
+        contacts = {name: part.since(origin) for name, part in contacts.items()}
         network = ContactNetwork.from_layers({name: p.network for name, p in contacts.items()})
         of_arc = np.asarray(network.layer)
         counts = np.zeros(network.arc_count, np.int64)
@@ -246,7 +271,23 @@ class TemporalContacts:
         for k, part in enumerate(contacts.values()):
             # Arcs of a layer keep their order among all arcs.
             times[:, layer == k] = part.begin, part.end, part.amount
-        return cls(network, *map(_read_only, (first, *times)))
+        first, begin, end, amount = map(_read_only, (first, *times))
+        return cls(network, first, begin, end, amount, origin)
+
+    def since(self, origin: Any) -> TemporalContacts:
+        """The same meetings, with times in days since another date; without dates as they are.
+
+        Raises
+        ------
+        ModelError
+            `origin` is not a date.
+        """
+        zero = origin_of(origin, ())
+        if zero is None or self.origin is None or zero == self.origin:
+            return self
+        shift = float(days_since(zero, "origin", self.origin, may_precede=True))
+        begin, end = (_read_only(times + shift) for times in (self.begin, self.end))
+        return TemporalContacts(self.network, self.first, begin, end, self.amount, zero)
 
     @property
     def meeting_count(self) -> int:
@@ -264,12 +305,15 @@ class TemporalContacts:
         identity = hashlib.sha256(self.network.digest.encode())
         for array in (self.first, self.begin, self.end, self.amount):
             identity.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+        if self.origin is not None:
+            identity.update(text_of(self.origin).encode())
         return identity.hexdigest()
 
     def with_attributes(self, **arrays: ArrayLike) -> TemporalContacts:
         """The same meetings, with node attributes added or replaced."""
         network = self.network.with_attributes(**arrays)
-        return TemporalContacts(network, self.first, self.begin, self.end, self.amount)
+        times = self.first, self.begin, self.end, self.amount
+        return TemporalContacts(network, *times, self.origin)
 
     def _repr_html_(self) -> str:
         facts = {
@@ -282,12 +326,32 @@ class TemporalContacts:
         return card("TemporalContacts", facts)
 
     def __repr__(self) -> str:
-        span = f"times {self.begin.min():g} to {self.end.max():g}" if self.begin.size else "none"
+        span = "none"
+        if self.begin.size:
+            ends: Any = [self.begin.min(), self.end.max()]
+            if self.origin is not None:
+                ends = dates_since(self.origin, np.array(ends)).astype("datetime64[s]")
+            span = "times " + " to ".join(map(text_of, ends))
         return (
             f"TemporalContacts({counted(self.node_count, 'node')}, "
             f"{counted(self.network.edge_count, 'pair')}, "
             f"{counted(self.meeting_count, 'meeting')}, {span})"
         )
+
+
+def _in_days(begin: Any, end: Any, origin: Any) -> tuple[Any, Any, Any]:
+    """Dates of meetings as days since the origin; numbers as they are."""
+    dates = dates_of("begin", begin)
+    last = None if end is None else dates_of("end", end)
+    if dates is None or not dates.size:
+        if last is not None and last.size:
+            raise ModelError("end has dates and begin has numbers; expected both to have dates")
+        return begin, end, origin_of(origin, ())
+    if end is not None and last is None:
+        raise ModelError("begin has dates and end has numbers; expected both to have dates")
+    zero = origin_of(dates.min().astype("M8[D]") if origin is None else origin, ())
+    days = days_since(zero, "begin", dates, may_precede=True)
+    return days, None if last is None else days_since(zero, "end", last, may_precede=True), zero
 
 
 def _times(values: Any, name: str, count: int, like: str = "source has") -> np.ndarray:
