@@ -70,7 +70,7 @@ def build_rows(
     ids = index_dtype(node_count)
     source = np.ascontiguousarray(source, ids)
     target = np.ascontiguousarray(target, ids)
-    if source.size <= _FEW:
+    if source.size <= _FEW and node_count < 2**31:
         return _rows_of_few(source, target, node_count, directed, weights)
     weighted = weights is not None
     edge_weights = np.ascontiguousarray(weights if weighted else np.empty(0), np.float32)
@@ -123,23 +123,24 @@ def _rows_of_few(
 ) -> Rows:  # fmt: skip
     """What `build_rows` returns, by a sort of NumPy that keeps the order of the input."""
     proper = source != target
-    arcs = np.stack([source[proper], target[proper]])
+    rows, targets = source[proper], target[proper]
     share = None if weights is None else np.asarray(weights, np.float32)[proper]
     if not directed:
-        arcs = np.stack([arcs, arcs[::-1]], axis=-1).reshape(2, -1)
+        rows, targets = np.stack([(rows, targets), (targets, rows)], axis=-1).reshape(2, -1)
         share = None if share is None else np.repeat(share, 2)
-    order = np.lexsort(arcs[::-1])
-    arcs = arcs[:, order]
-    is_first = np.ones(order.size, bool)
-    is_first[1:] = (arcs[:, 1:] != arcs[:, :-1]).any(axis=0)
-    row, targets = arcs[:, is_first]
-    offsets = np.zeros(node_count + 1, index_dtype(targets.size))
-    np.cumsum(np.bincount(row, minlength=node_count), out=offsets[1:])
+    key = rows.astype(np.int64) * node_count + targets
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    is_first = np.ones(key.size, bool)
+    is_first[1:] = key[1:] != key[:-1]
+    kept = order[is_first]
+    offsets = np.zeros(node_count + 1, index_dtype(kept.size))
+    np.cumsum(np.bincount(rows[kept], minlength=node_count), out=offsets[1:])
     if share is None:
-        return offsets, targets, None
-    total = np.zeros(targets.size, np.float32)
+        return offsets, targets[kept], None
+    total = np.zeros(kept.size, np.float32)
     np.add.at(total, np.cumsum(is_first) - 1, share[order])
-    return offsets, targets, total
+    return offsets, targets[kept], total
 
 
 def sort_rows(offsets: np.ndarray, targets: np.ndarray) -> None:
