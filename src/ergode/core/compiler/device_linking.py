@@ -64,6 +64,7 @@ class Called(NamedTuple):
     """Machine code of a kernel that calls the functions of the model, without them."""
 
     code: bytes
+    entry: str  # symbol of the kernel, which differs between processes
 
 
 _OPEN: dict[Any, Open] = {}
@@ -112,8 +113,10 @@ class _Linked(dispatcher.CUDADispatcher):  # type: ignore[misc]
         capability = tuple(cuda.get_current_device().compute_capability)
         opened, model = self._parts(arguments, capability)
         if opened.declared and all(one.is_called for one in opened.declared):
+            called = self._called(opened, arguments, capability)
+            opened = opened._replace(entry=called.entry)
             library = self._library(opened, model, True)
-            self._link(library, self._called(opened, arguments, capability))
+            self._link(library, called.code)
         else:
             library = self._library(opened, [*opened.code, *model], True)
             library.get_asm_str()  # it is part of compiling, which `stopwatch` counts
@@ -142,15 +145,15 @@ class _Linked(dispatcher.CUDADispatcher):  # type: ignore[misc]
         library._link_all(linker, cc)
         library._cubin_cache[cc], library._linkerinfo_cache[cc] = linker.complete(), ""
 
-    def _called(self, opened: Open, arguments: tuple[Any, ...], capability: Any) -> bytes:
+    def _called(self, opened: Open, arguments: tuple[Any, ...], capability: Any) -> Called:
         path = self._path(arguments, capability, "called")
         found = read(path, Called)
         if found is None:
             library = self._library(opened, [*opened.code], True)
             cc = library._ensure_cc(None)
             code = _relocatable(library.get_asm_str(), cc, self._registers)
-            found = written(path, Called(code))
-        return bytes(found.code)
+            found = written(path, Called(code, opened.entry))
+        return Called(*found)
 
     def _parts(self, arguments: tuple[Any, ...], capability: Any) -> tuple[Open, list[str]]:
         """The kernel without the model, and LLVM code of the model."""
