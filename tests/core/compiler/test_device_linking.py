@@ -85,13 +85,10 @@ def called(function):
     return kernels.cuda_kernel(grid_body, bindings=bindings, calls=True)
 
 
-@pytest.mark.parametrize("function", [product, quotient])
-def test_a_kernel_that_calls_the_model_computes_what_a_whole_one_does(function):
-    kernel = called(function)
+def test_a_kernel_may_call_the_model():
     x = np.ones(4)
-    found = cuda.ptx(kernel.compiled("cuda"), (x, x))
-    whole = cuda.ptx(kernels.load(kernel.source("cuda")), (x, x))
-    assert set(arithmetic(found)) == set(arithmetic(whole))
+    found = cuda.ptx(called(product).compiled("cuda"), (x, x))
+    assert re.search(r"\.visible \.func .* ergode_external_FUNCTION_", found)
 
 
 @pytest.mark.cuda
