@@ -162,7 +162,7 @@ def advance_kernel(
     """The kernel `advance` for these bindings."""
     return kernels.kernel(
         advance.advance, advance.advance, precision=precision, bindings=bindings,
-        registers=_registers(bindings, thread_group), calls=True,
+        registers=_registers(bindings, thread_group),
     )  # fmt: skip
 
 

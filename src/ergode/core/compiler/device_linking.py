@@ -20,7 +20,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cuda.bindings import nvjitlink
 from numba import cuda
 from numba.cuda import cgutils, dispatcher, types
 from numba.cuda.codegen import CUDACodeLibrary
@@ -61,9 +60,9 @@ class Open(NamedTuple):
 
 
 class Called(NamedTuple):
-    """Machine code of a kernel that calls the functions of the model, without them."""
+    """PTX of a kernel that calls the functions of the model, without them."""
 
-    code: bytes
+    ptx: str
     entry: str  # symbol of the kernel, which differs between processes
 
 
@@ -112,13 +111,13 @@ class _Linked(dispatcher.CUDADispatcher):  # type: ignore[misc]
     def _kernel(self, arguments: tuple[Any, ...]) -> Any:
         capability = tuple(cuda.get_current_device().compute_capability)
         opened, model = self._parts(arguments, capability)
-        if opened.declared and all(one.is_called for one in opened.declared):
-            called = self._called(opened, arguments, capability)
-            opened = opened._replace(entry=called.entry)
-            library = self._library(opened, model, True)
-            self._link(library, called.code)
+        calls = opened.declared and all(one.is_called for one in opened.declared)
+        called = self._called(opened, arguments, capability) if calls else None
+        opened = opened._replace(entry=called.entry) if called else opened
+        library = self._library(opened, [*opened.code, *model], True)
+        if called:
+            self._link(library, called.ptx, self._library(opened, model, True))
         else:
-            library = self._library(opened, [*opened.code, *model], True)
             library.get_asm_str()  # it is part of compiling, which `stopwatch` counts
         kernel = dispatcher._Kernel._rebuild(
             cooperative=opened.cooperative, name=opened.entry, signature=opened.signature,
@@ -137,22 +136,20 @@ class _Linked(dispatcher.CUDADispatcher):  # type: ignore[misc]
             lto=False,
         )  # fmt: skip
 
-    def _link(self, library: Any, kernel: bytes) -> None:
-        """Link the machine code of a kernel with that of the model, which `library` has."""
+    def _link(self, library: Any, kernel: str, model: Any) -> None:
+        """Give `library` the machine code of PTX of a kernel and of the model's own library."""
         cc = library._ensure_cc(None)
         linker = driver._Linker(max_registers=self._registers, cc=cc)
-        (linker.add_cubin if kernel.startswith(_ELF) else linker.add_ptx)(kernel)
-        library._link_all(linker, cc)
+        linker.add_ptx(kernel.encode())
+        model._link_all(linker, cc)
         library._cubin_cache[cc], library._linkerinfo_cache[cc] = linker.complete(), ""
 
     def _called(self, opened: Open, arguments: tuple[Any, ...], capability: Any) -> Called:
         path = self._path(arguments, capability, "called")
         found = read(path, Called)
         if found is None:
-            library = self._library(opened, [*opened.code], True)
-            cc = library._ensure_cc(None)
-            code = _relocatable(library.get_asm_str(), cc, self._registers)
-            found = written(path, Called(code, opened.entry))
+            text = self._library(opened, [*opened.code], True).get_asm_str()
+            found = written(path, Called(text, opened.entry))
         return Called(*found)
 
     def _parts(self, arguments: tuple[Any, ...], capability: Any) -> tuple[Open, list[str]]:
@@ -171,32 +168,6 @@ class _Linked(dispatcher.CUDADispatcher):  # type: ignore[misc]
 
     def _path(self, arguments: tuple[Any, ...], capability: Any, ending: str) -> Path:
         return file_of(self.py_func, self._whole.py_func.__module__, arguments, capability, ending)
-
-
-_ELF = b"\x7fELF"
-"""How machine code begins."""
-
-
-def _relocatable(ptx: str, cc: Any, registers: int | None) -> bytes:
-    """Machine code of PTX that calls functions of another module.
-
-    A linker that makes none gets the PTX for each model, which takes longer.
-    """
-    options = [f"-arch=sm_{''.join(map(str, cc))}", "-r"]
-    options += [f"-maxrregcount={registers}"] if registers else []
-    text = ptx.encode()
-    try:
-        linker = nvjitlink.create(len(options), options)
-    except nvjitlink.nvJitLinkError:
-        return text
-    try:
-        nvjitlink.add_data(linker, nvjitlink.InputType.PTX, text, len(text), "kernel")
-        nvjitlink.complete(linker)
-        code = bytearray(nvjitlink.get_linked_cubin_size(linker))
-        nvjitlink.get_linked_cubin(linker, code)
-    finally:
-        nvjitlink.destroy(linker)
-    return bytes(code)
 
 
 def _opened(kernel: Any, arguments: tuple[Any, ...], capability: Any) -> Open:

@@ -93,7 +93,7 @@ class WindowEnsemble(Ensemble):
         self.bindings |= {KIND: COOPERATIVE, LISTING: listing, HUBS: most > HUB and device.is_cuda}
         self._kernel = kernels.kernel(
             windows_cpu, windows_cuda, precision=precision, bindings=self.bindings,
-            registers=_REGISTERS, calls=True,
+            registers=_REGISTERS,
         )  # fmt: skip
         models = [model] if group is None else group.models
         span = width if width is not None else _width(models, scenario.contacts, tables)
