@@ -59,8 +59,8 @@ def test_many_duplicates_add_up_the_same_both_ways():
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_few_edges_without_kernels_make_the_same_network(monkeypatch, directed):
-    source, target = np.random.default_rng(2).integers(0, 60, (2, 9000))
-    weights = np.random.default_rng(3).random(9000)
+    source, target = np.random.default_rng(2).integers(0, 60, (2, 8000))
+    weights = np.random.default_rng(3).random(8000)
     few = ContactNetwork.from_edges(source, target, directed=directed, weights=weights)
     monkeypatch.setattr(csr, "_FEW", 0)
     many = ContactNetwork.from_edges(source, target, directed=directed, weights=weights)
