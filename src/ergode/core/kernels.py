@@ -52,7 +52,6 @@ class Kernel:
     bindings: Mapping[Any, Any]
     loop: bool = False
     registers: int | None = None
-    calls: bool = False
     _compiled: dict[Target, Any] = field(default_factory=dict, init=False, repr=False)
 
     def source(self, target: Target, links: bool = False) -> Source:
@@ -68,7 +67,6 @@ class Kernel:
             loop=self.loop,
             registers=self.registers if target == "cuda" else None,
             links=links,
-            calls=self.calls,
             others=[one for bodies in self.bodies.values() for one in bodies],
         )
 
@@ -103,8 +101,7 @@ class Kernel:
         constants and functions that it uses.
         """
         return (
-            self._bodies_of(target), self.number, self.precision, self.loop, self.registers,
-            self.calls, target,
+            self._bodies_of(target), self.number, self.precision, self.loop, self.registers, target,
             frozenset((name, _identity(value)) for name, value in self.bindings.items()),
         )  # fmt: skip
 
@@ -112,7 +109,7 @@ class Kernel:
         """The generated module; to generate it takes a second for a large kernel."""
         linked = _links(target)
         key = (
-            self._bodies_of(target), self.precision, self.loop, self.registers, self.calls, target,
+            self._bodies_of(target), self.precision, self.loop, self.registers, target,
             frozenset(
                 (name, _identity(value, linked)) for name, value in self.bindings.items()
                 if not (linked and isinstance(name, Option) and name.of_linked)
@@ -210,14 +207,11 @@ def _of(
     precision: Precision = "float64",
     bindings: Mapping[Any, Any] | None = None,
     registers: int | None = None,
-    calls: bool = False,
 ) -> list[Kernel]:
     """Kernels of one generated module; `bodies` has the same number for each target."""
     bound = dict(bindings or {})
     count = len(next(iter(bodies.values())))
-    return [
-        Kernel(bodies, k, precision, bound, registers=registers, calls=calls) for k in range(count)
-    ]
+    return [Kernel(bodies, k, precision, bound, registers=registers) for k in range(count)]
 
 
 _BEYOND = "tuple index out of range"

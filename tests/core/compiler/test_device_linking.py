@@ -6,13 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-import ergode
-
 pytest.importorskip("numba.cuda")
 from ergode.core import cuda, kernel_cache, kernels
 from ergode.core.compiler import device_linking
 from ergode.core.compiler.language import UserFunction, linked, option, real
-from ergode.core.compiler.language import cuda as cuda_words
 
 FUNCTION = option()
 RATE = option(0.5, of_linked=True)
@@ -73,34 +70,6 @@ def test_a_linked_kernel_computes_what_a_whole_one_does(function, precision):
     whole = cuda.ptx(kernels.load(kernel.source("cuda")), (0, 4, x, x), optimized=True)
     assert arithmetic(found) == arithmetic(whole)
     assert not re.search(r"\bcall\b.*(?:_ZN|external)", found)
-
-
-def grid_body(x, out):
-    for index in range(cuda_words.grid(1), x.size, cuda_words.gridsize(1)):
-        body(index, x, out)
-
-
-def called(function):
-    bindings = {FUNCTION: UserFunction(function, (2,)), RATE: 0.25}
-    return kernels.cuda_kernel(grid_body, bindings=bindings, calls=True)
-
-
-def test_a_kernel_may_call_the_model():
-    x = np.ones(4)
-    found = cuda.ptx(called(product).compiled("cuda"), (x, x))
-    assert re.search(r"\.visible \.func .* ergode_external_FUNCTION_", found)
-
-
-@pytest.mark.cuda
-def test_called_and_inlined_functions_agree():
-    x = np.random.default_rng(1).normal(size=1000)
-    device = ergode.Device("cuda")
-    found = []
-    for kernel, arguments in [(called(product), ()), (made(product, "float64"), (0, x.size))]:
-        out = device.zeros(x.size, np.float64)
-        device.launch(kernel, 8, 128, *arguments, device.put(x), out)
-        found.append(device.get(out))
-    assert np.allclose(*found, rtol=1e-15, atol=0.0)  # products may be fused with other sums
 
 
 def open_files():

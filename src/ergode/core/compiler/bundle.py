@@ -66,7 +66,6 @@ def bundle(
     loop: bool = False,  # wrap each body in a loop over a range of indices
     registers: int | None = None,  # largest number of registers of a CUDA thread
     links: bool = False,  # only declare the functions of a model that have a shape
-    calls: bool = False,  # CUDA calls the functions of a model, and does not inline them
     others: Sequence[Callable[..., Any]] = (),  # for other targets: they too may use what is bound
 ) -> Source:
     """Gather kernel bodies and everything they reach into the source of one module.
@@ -74,8 +73,7 @@ def bundle(
     Raises a ModelError if a function's source is not available, or it uses a value that cannot be
     compiled. Raises a TypeError if a bound option is named nowhere, not even in dropped branches.
     """
-    calls = calls and target == "cuda"
-    collector = Collector(precision, dict(bindings or {}), target, links, calls)
+    collector = Collector(precision, dict(bindings or {}), target, links)
     decorator = f"@kernel(registers={registers})" if registers else "@kernel"
     entries = []
     for number, body in enumerate(bodies):
@@ -185,10 +183,10 @@ class Collector:
 
     def __init__(
         self, precision: Precision, bindings: dict[Any, Any], target: Target = "cpu",
-        links: bool = False, calls: bool = False,
+        links: bool = False,
     ) -> None:  # fmt: skip
         self.precision = precision
-        self.links, self.calls = links, calls
+        self.links = links
         self.externals: dict[str, Any] = {}
         self.bindings = bindings
         self.target = target
@@ -277,8 +275,7 @@ class Collector:
             (key,) = (key for key, value in self.bindings.items() if value is function)
         if ("external", key) not in self._names:
             name = self._name(("external", key), wanted)
-            called = ", True" if self.calls else ""
-            self.definitions[name] = f"{name} = external('{name}', {shape}, real{called})"
+            self.definitions[name] = f"{name} = external('{name}', {shape}, real)"
             self.externals[name] = key
             self.words.add("external")
         return self._names["external", key]

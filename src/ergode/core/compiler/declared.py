@@ -25,12 +25,11 @@ class Declared(NamedTuple):
     name: str
     arguments: tuple[Any, ...]  # types of numba
     returned: Any
-    is_called: bool = False  # by the kernel's machine code, not inlined: only on CUDA
 
     @property
     def symbol(self) -> str:
         """Its name in LLVM code."""
-        spelled = f"{self.arguments} {self.returned}{' called' if self.is_called else ''}"
+        spelled = f"{self.arguments} {self.returned}"
         return f"{EXTERNAL}{self.name}_{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
 
     def given_by(self, function: Any, decorator: Callable[[Any], Any]) -> Any:
@@ -61,9 +60,8 @@ class Numba(NamedTuple):
 
 
 def declaration(
-    name: str, shape: tuple[int, ...], real: Any, numba: Numba, known: dict[str, Declared],
-    is_called: bool = False,
-) -> Any:  # fmt: skip
+    name: str, shape: tuple[int, ...], real: Any, numba: Numba, known: dict[str, Declared]
+) -> Any:
     """A function of the model, for numba: it is declared where it is called.
 
     Parameters
@@ -76,8 +74,6 @@ def declaration(
     numba : Numba
     known : dict of str to Declared
         Gets what is declared, by the symbol in LLVM code.
-    is_called : bool
-        Whether its machine code is called (see `Declared`).
     """
     returned = numba.types.float32 if real.__name__ == "float32" else numba.types.float64
     for length in reversed(shape):
@@ -93,20 +89,16 @@ def declaration(
             return returned(*map(numba.unliteral, arguments))
 
     def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        declared = Declared(name, signature.args, returned, is_called)
+        declared = Declared(name, signature.args, returned)
         known[declared.symbol] = declared
         convention = numba.convention(context)
         kind = convention.get_function_type(returned, signature.args)
         function = numba.cgutils.get_or_insert_function(builder.module, kind, declared.symbol)
-        if is_called:  # it reads tables, and changes nothing
-            for attribute in ("nounwind", "readonly"):
-                function.attributes.add(attribute)
         status, result = convention.call_function(
             builder, function, returned, signature.args, values
         )
-        if status is not None:
-            with numba.cgutils.if_unlikely(builder, status.is_error):
-                convention.return_status_propagate(builder, status)
+        with numba.cgutils.if_unlikely(builder, status.is_error):
+            convention.return_status_propagate(builder, status)
         return result
 
     numba.infer_global(function, numba.types.Function(Declaration))

@@ -17,16 +17,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from numba import cuda
 from numba.cuda import cgutils, dispatcher, types
 from numba.cuda.codegen import CUDACodeLibrary
-from numba.cuda.compiler import CUDACABICallConv, CUDACallConv, compile_cuda, kernel_fixup
+from numba.cuda.compiler import CUDACallConv, compile_cuda, kernel_fixup
 from numba.cuda.core.compiler_lock import global_compiler_lock
 from numba.cuda.core.imputils import lower_builtin
-from numba.cuda.cudadrv import driver
 from numba.cuda.types import unliteral
 from numba.cuda.typing.templates import AbstractTemplate, infer_global
 
@@ -43,10 +41,9 @@ _NUMBA = Numba(
 
 
 @cache
-def external(name: str, shape: tuple[int, ...], real: Any, is_called: bool = False) -> Any:
+def external(name: str, shape: tuple[int, ...], real: Any) -> Any:
     """A function of the model, which is declared where it is called (see `declaration`)."""
-    numba = _NUMBA._replace(convention=CUDACABICallConv) if is_called else _NUMBA
-    return declaration(name, shape, real, numba, _DECLARED, is_called)
+    return declaration(name, shape, real, _NUMBA, _DECLARED)
 
 
 class Open(NamedTuple):
@@ -57,13 +54,6 @@ class Open(NamedTuple):
     signature: Any
     cooperative: bool  # whether it has barriers of the whole grid
     declared: tuple[Declared, ...]
-
-
-class Called(NamedTuple):
-    """PTX of a kernel that calls the functions of the model, without them."""
-
-    ptx: str
-    entry: str  # symbol of the kernel, which differs between processes
 
 
 _OPEN: dict[Any, Open] = {}
@@ -87,7 +77,6 @@ class _Linked(dispatcher.CUDADispatcher):  # type: ignore[misc]
 
     def links(self, whole: Any, functions: dict[str, Any]) -> None:
         self._whole, self._functions = whole, functions
-        self._registers = whole.targetoptions.get("max_registers")
 
     def compile(self, signature: Any) -> Any:
         arguments = tuple(signature)
@@ -103,22 +92,16 @@ class _Linked(dispatcher.CUDADispatcher):  # type: ignore[misc]
 
     def ptx(self, arguments: tuple[Any, ...], capability: Any, optimized: bool) -> str:
         """PTX of the kernel for these types of arguments."""
-        opened, model = self._parts(arguments, capability)
-        library = self._library(opened, [*opened.code, *model], optimized)
+        opened, code = self._code(arguments, capability)
+        library = self._library(opened, code, optimized)
         return str(library.get_asm_str(cc=capability))
 
     @global_compiler_lock  # type: ignore[untyped-decorator]
     def _kernel(self, arguments: tuple[Any, ...]) -> Any:
         capability = tuple(cuda.get_current_device().compute_capability)
-        opened, model = self._parts(arguments, capability)
-        calls = opened.declared and all(one.is_called for one in opened.declared)
-        called = self._called(opened, arguments, capability) if calls else None
-        opened = opened._replace(entry=called.entry) if called else opened
-        library = self._library(opened, [*opened.code, *model], True)
-        if called:
-            self._link(library, called.ptx, self._library(opened, model, True))
-        else:
-            library.get_asm_str()  # it is part of compiling, which `stopwatch` counts
+        opened, code = self._code(arguments, capability)
+        library = self._library(opened, code, True)
+        library.get_asm_str()  # it is part of compiling, which `stopwatch` counts
         kernel = dispatcher._Kernel._rebuild(
             cooperative=opened.cooperative, name=opened.entry, signature=opened.signature,
             codelibrary=library, debug=False, lineinfo=False, call_helper=None, extensions=[],
@@ -130,31 +113,16 @@ class _Linked(dispatcher.CUDADispatcher):  # type: ignore[misc]
         return CUDACodeLibrary._rebuild(
             codegen=self.targetctx.codegen(), name=self.py_func.__name__, entry_name=opened.entry,
             llvm_strs=code, ptx_cache={}, cubin_cache={}, linkerinfo_cache={},
-            max_registers=self._registers,
+            max_registers=self._whole.targetoptions.get("max_registers"),
             nvvm_options={"fastmath": False, "opt": 3 if optimized else 0},
             needs_cudadevrt=opened.cooperative, nrt=False, use_cooperative=opened.cooperative,
             lto=False,
         )  # fmt: skip
 
-    def _link(self, library: Any, kernel: str, model: Any) -> None:
-        """Give `library` the machine code of PTX of a kernel and of the model's own library."""
-        cc = library._ensure_cc(None)
-        linker = driver._Linker(max_registers=self._registers, cc=cc)
-        linker.add_ptx(kernel.encode())
-        model._link_all(linker, cc)
-        library._cubin_cache[cc], library._linkerinfo_cache[cc] = linker.complete(), ""
-
-    def _called(self, opened: Open, arguments: tuple[Any, ...], capability: Any) -> Called:
-        path = self._path(arguments, capability, "called")
-        found = read(path, Called)
-        if found is None:
-            text = self._library(opened, [*opened.code], True).get_asm_str()
-            found = written(path, Called(text, opened.entry))
-        return Called(*found)
-
-    def _parts(self, arguments: tuple[Any, ...], capability: Any) -> tuple[Open, list[str]]:
-        """The kernel without the model, and LLVM code of the model."""
-        path = self._path(arguments, capability, "open")
+    def _code(self, arguments: tuple[Any, ...], capability: Any) -> tuple[Open, list[str]]:
+        """The kernel without the model, and LLVM code of both."""
+        name = self._whole.py_func.__module__
+        path = file_of(self.py_func, name, arguments, capability, "open")
         if path.name not in _OPEN:
             found = read(path, Open)
             if found is None:
@@ -164,10 +132,7 @@ class _Linked(dispatcher.CUDADispatcher):  # type: ignore[misc]
         functions = (
             _function(self._functions[one.name], one, capability) for one in opened.declared
         )
-        return opened, [code for function in functions for code in function]
-
-    def _path(self, arguments: tuple[Any, ...], capability: Any, ending: str) -> Path:
-        return file_of(self.py_func, self._whole.py_func.__module__, arguments, capability, ending)
+        return opened, [*opened.code, *(code for function in functions for code in function)]
 
 
 def _opened(kernel: Any, arguments: tuple[Any, ...], capability: Any) -> Open:
@@ -185,11 +150,9 @@ def _opened(kernel: Any, arguments: tuple[Any, ...], capability: Any) -> Open:
 def _function(function: Any, declared: Declared, capability: Any) -> Iterator[str]:
     """LLVM code of a function of the model, and of all that it calls."""
     function = declared.given_by(function, cuda.jit(device=True))
-    abi = {"abi": "c", "abi_info": {"abi_name": declared.symbol}} if declared.is_called else {}
-    result = _lowered(function.py_func, declared.returned, declared.arguments, capability, **abi)
+    result = _lowered(function.py_func, declared.returned, declared.arguments, capability)
     entry = result.fndesc.llvm_func_name
-    if not declared.is_called:
-        result.library.get_function(entry).linkage = "linkonce_odr"  # inlined, it is dropped
+    result.library.get_function(entry).linkage = "linkonce_odr"  # inlined, it is dropped
     for module in result.library.modules:
         # Numba counts functions in each process: an equal name may be another function's there.
         yield _SYMBOL.sub(
@@ -198,9 +161,10 @@ def _function(function: Any, declared: Declared, capability: Any) -> Iterator[st
         )
 
 
-def _lowered(function: Any, returned: Any, arguments: Any, capability: Any, **abi: Any) -> Any:
-    options = {"fastmath": False, "opt": 3}
-    return compile_cuda(function, returned, arguments, cc=capability, nvvm_options=options, **abi)
+def _lowered(function: Any, returned: Any, arguments: Any, capability: Any) -> Any:
+    return compile_cuda(
+        function, returned, arguments, cc=capability, nvvm_options={"fastmath": False, "opt": 3}
+    )
 
 
 _SYMBOL = re.compile(r'(?<=@")(?:_ZN|ergode_)[^"]*')

@@ -100,7 +100,7 @@ class FirstPassageEnsemble(Ensemble):
         self._bindings |= progression.bindings_of(model)
         entries = {COUNTING_ENTRIES: True} if self.has_entries else {}
         search, count = kernels.kernels(
-            *pairs, precision=precision, registers=_REGISTERS, calls=True,
+            *pairs, precision=precision, registers=_REGISTERS,
             bindings=self._bindings
             | {KIND: COOPERATIVE, HAS_STRATA: stratum is not None}
             | entries,
