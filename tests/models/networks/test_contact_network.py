@@ -57,6 +57,16 @@ def test_many_duplicates_add_up_the_same_both_ways():
     assert network.weights.sum() == pytest.approx(2 * weights[source != target].sum(), rel=1e-4)
 
 
+@pytest.mark.parametrize("directed", [False, True])
+def test_few_edges_without_kernels_make_the_same_network(monkeypatch, directed):
+    source, target = np.random.default_rng(2).integers(0, 60, (2, 8000))
+    weights = np.random.default_rng(3).random(8000)
+    few = ContactNetwork.from_edges(source, target, directed=directed, weights=weights)
+    monkeypatch.setattr(csr, "_FEW", 0)
+    many = ContactNetwork.from_edges(source, target, directed=directed, weights=weights)
+    assert few == many and few.digest == many.digest
+
+
 def test_building_does_not_depend_on_threads(monkeypatch):
     rng = np.random.default_rng(1)
     source, target = rng.integers(0, 40_000, (2, 600_000))
@@ -70,10 +80,10 @@ def test_building_does_not_depend_on_threads(monkeypatch):
 
 def test_wide_indices(monkeypatch):
     # Networks beyond 2^31 nodes are too large for a test; their kernels are not.
-    source, target = np.random.default_rng(1).integers(0, 3000, (2, 9000))
-    narrow = ContactNetwork.from_edges(source, target, weights=np.arange(9000))
+    source, target = np.random.default_rng(1).integers(0, 3000, (2, 20_000))
+    narrow = ContactNetwork.from_edges(source, target, weights=np.arange(20_000))
     monkeypatch.setattr(csr, "index_dtype", lambda largest: np.int64)
-    wide = ContactNetwork.from_edges(source, target, weights=np.arange(9000))
+    wide = ContactNetwork.from_edges(source, target, weights=np.arange(20_000))
     assert wide.targets.dtype == wide.offsets.dtype == np.int64
     assert wide == narrow
 
