@@ -280,5 +280,6 @@ def _catches(offsets, targets, weights, level, state, here, row, node, step, spa
         if least < 0.0:
             w0, w1, w2, w3 = draw_words(seed, first + row, node, SYNCHRONOUS, np.uint32(0))
             least = uniform(w0, w1)
-        return reached > 0.0 and reached >= least * total
+        # A quotient is rounded as a threshold is written: 7 of 100 are 0.07.
+        return reached > 0.0 and reached / total >= least
     return False

@@ -1,9 +1,13 @@
 """Inner functions of kernels: literals are no types, and machine code is made of kernels alone."""
 
+import random
+
 import numba
 import numpy as np
 import pytest
+from llvmlite import binding
 
+import ergode
 from ergode.core import kernels
 from ergode.core.compiler import inner_functions
 
@@ -69,3 +73,17 @@ def test_an_error_while_compiling_leaves_numba_as_it_was():
         kernels.for_each(wrong).compiled("cpu")(0, 1, np.zeros(1), np.zeros(1))
     assert numba.core.registry.cpu_target.target_context.codegen()._library_class is usual
     assert numba.njit(lambda x: x + 1)(1) == 2
+
+
+def test_no_module_outlives_its_context(monkeypatch):
+    """A collection of garbage in any order would crash: each link closes what it has made."""
+    made, parse = [], binding.parse_bitcode
+
+    def kept(*given, **named):
+        made.append(parse(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr(binding, "parse_bitcode", kept)
+    field = ergode.field_from_equations({"x": f"-{random.random()} * x"})  # nobody compiled it
+    ergode.trajectories.integrate(field, times=[0, 1], initial={"x": 1.0}, device="cpu")
+    assert made and all(module._closed for module in made)

@@ -140,8 +140,21 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         return file_of(self.py_func, module, args, machine, ending)
 
     def _linked(self, opened: Open) -> Linked:
+        modules: list[Any] = []
+        try:
+            return self._linked_in(binding.create_context(), modules, opened)
+        finally:  # a collection of garbage may dispose of a context before its modules, and crash
+            for module in modules:
+                module.close()
+
+    def _linked_in(self, context: Any, own: list[Any], opened: Open) -> Linked:
+        """As `_linked`, in a context of its own; `own` gets the modules that are made there."""
+
+        def parsed(code: bytes) -> Any:
+            own.append(binding.parse_bitcode(code, context=context))
+            return own[-1]
+
         codegen = self.targetdescr.target_context.codegen()
-        parsed = partial(binding.parse_bitcode, context=binding.create_context())
         modules = _compiled(opened, self._functions, codegen)
         closed = partial(_closed, modules=modules, parsed=parsed)
         short = [_optimised(closed(parsed(code)), codegen) for code in opened.short]

@@ -61,8 +61,9 @@ def with_turnover(
 
     In a large, well-mixed population with transmission rate beta (of a person to all others) and
     recovery rate gamma, the endemic share of infectious people is
-    ``rate / beta * (R0 - 1)`` with ``R0 = beta / (gamma + rate)``, and the mean age at infection is
-    ``1 / (rate * (R0 - 1))``.
+    ``rate / beta * (R0 - 1)`` with ``R0 = beta / (gamma + rate)``. Susceptible people are then
+    infected at the rate ``rate * (R0 - 1)``, and those who are infected are ``1 / (rate * R0)`` old
+    on average.
 
     References
     ----------
