@@ -221,7 +221,7 @@ def test_its_cuda_kernels_compile(precision):
     found = np.zeros((1, 2, groups))
     cuda.ptx(largest.compiled("cuda"), (0, 1, count, groups, log, found))
     highest = kernels.for_each(sums.highest)
-    cuda.ptx(highest.compiled("cuda"), (0, 1, 1, found, found))
+    cuda.ptx(highest.compiled("cuda"), (0, 1, 1, 1, found, found))
     of_all = kernels.for_each(sums.summit, bindings={lattice.DIMENSION: size})
     cuda.ptx(of_all.compiled("cuda"), (0, 1, groups, found, points, summit))
     gather = kernels.for_each(sums.gather)

@@ -402,10 +402,10 @@ class Final(Collector):
             amounts = np.concatenate([amounts, np.zeros_like(amounts, order="C", shape=shape)])
         if (reached == 0).any():
             amounts = resident.with_missing(amounts, reached == 0)
-        shape = (*self.layout.shape, self.replicates)
-        found = {"amount": amounts.reshape(*shape, amounts.shape[1])}
+        each = (*self.layout.shape, self.replicates)
+        found = {"amount": amounts.reshape(*each, amounts.shape[1])}
         if self._times is not None:
-            found["passage_time"] = self._times.values.reshape(shape)
+            found["passage_time"] = self._times.values.reshape(each)
         return "final", found, {"drop": ["time"]}
 
 
