@@ -96,7 +96,7 @@ NETWORKS = {
 def test_the_master_equation(name):
     network, level, target, avoid = NETWORKS[name]
     found = rare_event(
-        network, level=level, target=target, avoid=avoid, times=[0, 3], paths=80,
+        network, level=level, target=target, avoid=avoid, times=[0, 3], paths=160,
         repetitions=100, seed=5, device="cpu",
     )  # fmt: skip
     stop = f"{level} >= {target}"
@@ -186,7 +186,7 @@ REFUSED = {
     "avoid, 'X < 11', holds in the initial state": {"avoid": "X < 11"},
     "thresholds are [12.0, 11.0]": {"thresholds": [12, 11]},
     "times has 3 times": {"times": [0, 1, 2]},
-    "method is 'tau-leap'": {"method": "tau-leap"},
+    "tau-leap": {"method": "tau-leap"},
     "level, 'Z', uses 'Z'": {"level": "Z"},
     "level, 'X + time', depends on time": {"level": "X + time"},
     "parameters has inflow = [1, 2]": {"parameters": {"inflow": [1, 2]}},

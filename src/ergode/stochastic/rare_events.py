@@ -14,6 +14,7 @@ from ergode.core import devices, launch, results
 from ergode.core.arguments import (
     as_numbers,
     by_name,
+    choice,
     integer,
     is_finite_number,
     number,
@@ -28,7 +29,7 @@ from ergode.core.words import counted
 from ergode.models.expressions import TIME, Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.master_equation.rates import Rates
-from ergode.stochastic.methods import METHODS, MethodName
+from ergode.stochastic.methods import EXACT, MethodName
 from ergode.stochastic.simulate import condition_of, simulate
 
 if TYPE_CHECKING:
@@ -57,12 +58,12 @@ results.register(
     ],
 )  # fmt: skip
 
-_WITHOUT_LIMIT = 1e300  # a time that no path reaches
+_WITHOUT_LIMIT, _SHORTEST = 1e300, 1e-300  # times that no path reaches, or can fail to
 _SHARES = 0.1, 0.5  # of paths that reach the next threshold, at least and at most
 _PILOT = 2000  # paths that try a threshold, at most
 _TRIES, _THRESHOLDS = 40, 500  # for one threshold; in all
 _UNSURE = 0.3  # relative error that is told
-_RACE, _DRAW, _TRY = range(3)  # what random numbers are for
+_RACE, _DRAW, _TRY, _DRAW_OF_TRIES = range(4)  # what random numbers are for
 
 
 @recorded({})
@@ -187,8 +188,7 @@ def rare_event(
     paths = integer("paths", paths, 1, 2**24)
     repetitions = integer("repetitions", repetitions, 2, 2**20)
     seed = integer("seed", seed, 0, 2**64 - 1)
-    if method != "auto" and not (method in METHODS and METHODS[method].exact):
-        raise PlanError(f"method is {method!r}; expected 'auto' or an exact method")
+    choice("method", method, ("auto", *EXACT))
     options = {"method": method, "device": device, "max_firings": max_firings}
     race = _Race(
         network, _numbers("parameters", parameters), _numbers("initial", initial), level, avoid,
@@ -324,7 +324,7 @@ class _Race:
         initial: dict[str, Any] = dict(self.initial)
         longest = self.longest
         if starts is not None:
-            longest -= starts.times.min()
+            longest = max(longest - starts.times.min(), _SHORTEST)
             initial = {
                 member.name: starts.amounts[:, i] / self._rates.size_of(i)
                 for i, member in enumerate(self.network.species)
@@ -412,10 +412,8 @@ def _placed(race: _Race, first: float, target: float, count: int, seed: int) -> 
             )
         step, here, arrived = chosen[0] - here, *chosen
         levels.append(here)
-        rows = _multiplied(
-            np.ones((1, len(arrived.times)), bool), [0], count, (seed, _DRAW, next(tried))
-        )
-        starts = arrived.rows(rows)
+        key = (seed, _DRAW_OF_TRIES, len(levels))
+        starts = arrived.rows(_multiplied(np.ones((1, len(arrived.times)), bool), [0], count, key))
     return np.array(levels)
 
 
