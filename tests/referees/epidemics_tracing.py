@@ -91,6 +91,8 @@ class Holds:
         until = tidy(time + lasts)
         self.run.tallies.hold(rows, k, node, time, until)
         new = ~((begin <= time[:, None]) & (end >= until[:, None])).any(axis=1)
+        if "release_after" in self.run.world.measures[k]:
+            new[:] = True  # what covers it now may end by a test before it begins
         rows, node, time = rows[new], node[new], time[new]
         if rows.size:
             slot = (self.end[rows, k, node]).argmin(axis=1)  # the one that is over first
