@@ -145,3 +145,11 @@ def test_cuda_has_the_same_steps():
             for device in ("cpu", "cuda")
         )
         np.testing.assert_array_equal(one["count"], other["count"])
+
+
+def test_a_share_that_is_the_threshold_is_enough():
+    """Seven of a hundred are 0.07, although 0.07 times a hundred is more than seven."""
+    star = ergode.ContactNetwork.from_edges(np.zeros(100, int), np.arange(1, 101))
+    found = synchronous(star, initial=np.arange(1, 8), steps=1, threshold=0.07, device="cpu")
+    assert found["count"].sel(state="I").values.tolist() == [[7, 8]]
+    assert found.attrs["version"] == ergode.__version__ and found.attrs["network_digest"]

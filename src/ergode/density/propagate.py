@@ -24,12 +24,13 @@ from ergode.density.flow.points import CUT
 from ergode.density.flow.reliable import flow_warning
 from ergode.density.flow.solve import FlowSolver
 from ergode.density.grid.lattice import Lattice
-from ergode.density.initial import TAIL, check_lattices, directions, lay_lattice
+from ergode.density.initial import check_lattices, directions, lay_lattice
 from ergode.density.methods import GRIDS, METHODS, SchemeName
 from ergode.density.noise import Noise, check_noise, noise_of
 from ergode.density.record import together
 from ergode.density.resolution import SHARPEST, across, measured_scale, resolving_width
-from ergode.density.solve import Solver, measurement_warning, scale_of, scaled
+from ergode.density.solve import Solver, measurement_warning
+from ergode.density.threshold import check_threshold, reason_of, thresholds_of
 from ergode.models.cut import ROWS, axis_of_densities
 from ergode.models.estimation.approach import ClosestApproach
 from ergode.models.estimation.estimation import Estimation, estimation
@@ -385,9 +386,7 @@ def propagate(
     if on_grid is not None:
         check_noise(noise, each, asked.priors, grid, values)
     log.tell_choice(scheme, reason, device.name, device.model)
-    thresholds = _thresholds(
-        asked, each if on_grid is not None else [], threshold, retained, scale_threshold
-    )  # fmt: skip
+    check_threshold(threshold, retained)
     jumps = decided("maneuvers", noted(asked.maneuvers))
     solver: Solver | FlowSolver
     if on_grid is None:
@@ -407,7 +406,8 @@ def propagate(
         warnings = [flow_warning(solver)]
     else:
         solver = Solver(
-            asked, each, limits, **thresholds, boxed=boxed and retained is None, keep=keep,
+            asked, each, limits, **thresholds_of(asked, each, threshold, retained, scale_threshold),
+            boxed=boxed and retained is None, keep=keep,
             show=progress,
             options={
                 "scheme": scheme, "device": device, "precision": precision, "noise": noise,
@@ -445,7 +445,7 @@ def propagate(
         precision=precision,
         model_digest=field.digest,
         threshold_reason=(
-            "no cells are dropped" if on_grid is None else _threshold_reason(threshold, retained)
+            "no cells are dropped" if on_grid is None else reason_of(threshold, retained)
         ),
         scale_threshold=int(scale_threshold),
         lower_threshold=int(lower_threshold),
@@ -533,39 +533,6 @@ def _dataset(
     )  # fmt: skip
 
 
-def _thresholds(
-    asked: Estimation,
-    lattices: Sequence[Lattice],
-    threshold: float | None,
-    retained: float | None,
-    scale_threshold: bool,
-) -> dict[str, Any]:
-    """Threshold settings of `Solver`; keys are lattices by identity. Points have no lattices.
-
-    Raises a PlanError if a value is invalid, or both are given.
-    """
-    if threshold is not None and not (
-        isinstance(threshold, int | float | np.number) and 0 <= threshold < 1
-    ):
-        raise PlanError(f"threshold is {threshold!r}; expected a probability, 0 to below 1")
-    dimension = len(asked.field.variables)
-    distinct = {id(one): (one, prior) for one, prior in zip(lattices, asked.priors, strict=False)}
-    scales = {
-        name: scale_of(lattice, prior.covariance) if scale_threshold else 1.0
-        for name, (lattice, prior) in distinct.items()
-    }
-    return {
-        "thresholds": {
-            name: None if threshold is None else scaled(threshold, scale, dimension)
-            for name, scale in scales.items()
-        },
-        "tail_level": {name: TAIL * scale ** (3.0 / dimension) for name, scale in scales.items()},
-        "allowed": _allowed(
-            retained, threshold, len(asked.measurements), float(np.ptp(asked.times))
-        ),
-    }
-
-
 def _warn(
     found: Mapping[str, np.ndarray], names: Sequence[str], lattices: Sequence[Lattice], smaller: str
 ) -> None:
@@ -600,23 +567,3 @@ def _noise_note(noise: Noise | None) -> np.ndarray | str:
     if noise is None:
         return np.zeros(0)
     return "a function of the state" if noise.matrix is None else noise.matrix.ravel()
-
-
-def _threshold_reason(threshold: float | None, retained: float | None) -> str:
-    if retained is not None:
-        return f"initial value; later values keep {retained:g} of the probability"
-    return "1e-4 of the prior's largest cell" if threshold is None else "asked for"
-
-
-def _allowed(
-    retained: float | None, threshold: float | None, measurement_count: int, duration: float
-) -> tuple[float, float] | None:
-    """Loss permitted at once (of the prior, and at each measurement), and per unit of time."""
-    if retained is None:
-        return None
-    if threshold is not None:
-        raise PlanError("threshold and retained are both given; expected one of them")
-    if not (isinstance(retained, int | float | np.number) and 0 < retained < 1):
-        raise PlanError(f"retained is {retained!r}; expected a probability between 0 and 1")
-    lost = 1.0 - float(retained)
-    return 0.5 * lost / (1 + measurement_count), 0.5 * lost / duration if duration > 0 else 0.0

@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import devices, kernels
+from ergode.core import devices, kernels, results
 from ergode.core.arguments import check_switch, integer, is_finite_number
 from ergode.core.compiler.language import option, real
 from ergode.core.devices import Device
 from ergode.core.errors import ModelError
 from ergode.core.inputs import recorded
-from ergode.core.launch import count_that_fits
+from ergode.core.launch import check_room, count_that_fits
 from ergode.core.math.random import SYNCHRONOUS, draw_words, uniform
+from ergode.core.results import Variable
+from ergode.core.stopwatch import Stopwatch
 from ergode.models.epidemic.attributes import attribute_values
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.node_names import positions_of
@@ -37,6 +39,15 @@ THRESHOLDS = option(False)
 """Whether nodes become active by a threshold, and not by transmission along arcs."""
 
 STATES = ("S", "I", "R")
+results.register(
+    "epidemics",
+    "synchronous",
+    [
+        Variable(
+            "count", ("replicate", "step", "state"), "int64", "1", "nodes in a state after a step"
+        )
+    ],
+)
 _BLOCK = 32  # nodes that one thread works on
 _NEVER = -1
 _PER_CHUNK = 2**24
@@ -110,13 +121,12 @@ def synchronous(
     >>> int(found["count"].sel(state="I").isel(step=-1).max())
     0
     """
-    import xarray
-
     if not isinstance(contacts, ContactNetwork):
         raise ModelError(
             f"contacts is {type(contacts).__name__}; expected a ContactNetwork, such as "
             "ComputedNetwork.stored(simple=True)"
         )
+    stopwatch = Stopwatch()
     if (probability is None) == (threshold is None):
         raise ModelError("synchronous: expected either a probability or a threshold")
     check_switch("synchronous", "recurrent", recurrent)
@@ -132,7 +142,8 @@ def synchronous(
         lasting = math.inf
     if recurrent and lasting == math.inf:
         raise ModelError("synchronous: recurrent is for nodes that are infectious for some steps")
-    weights, level = _tables(contacts, probability, threshold)
+    incoming = contacts.reversed() if contacts.directed else contacts
+    weights, level = _tables(incoming, probability, threshold)
     count = contacts.node_count
     begun = _seeds(contacts, initial)
     chosen = devices.resolve(device)
@@ -141,10 +152,14 @@ def synchronous(
     )
     size = max(1, min(row_count, fits, _PER_CHUNK // count))
     kernel = kernels.for_each(_advance, bindings={THRESHOLDS: threshold is not None})
-    incoming = contacts if not contacts.directed else contacts.reversed()
     arrays = [chosen.put(one) for one in (incoming.offsets, incoming.targets, weights, level)]
     blocks = -(-count // _BLOCK)
-    found = np.zeros((row_count, step_count + 1, len(STATES)), np.int64)
+    shape = row_count, step_count + 1, len(STATES)
+    check_room(
+        8 * math.prod(shape), f"counts of {row_count:,} replicates after {step_count:,} steps",
+        "use fewer replicates or steps",
+    )  # fmt: skip
+    found = np.zeros(shape, np.int64)
     span = np.int32(min(lasting, 2**31 - 1))
     for first in range(0, row_count, size):
         rows = min(size, row_count - first)
@@ -167,22 +182,23 @@ def synchronous(
                 ]
                 break
     found[..., 0] = count - found[..., 1:].sum(axis=2)
-    return xarray.Dataset(
-        {"count": (("replicate", "step", "state"), found)},
-        coords={"step": np.arange(step_count + 1), "state": list(STATES)},
-        attrs={
-            "engine": "epidemics", "seed": str(seed), "device": chosen.name,
-            "network_digest": contacts.digest,
-        },
+    attrs = results.provenance(
+        stopwatch, engine="epidemics", method="synchronous", seed=str(seed), device=chosen.name,
+        device_model=chosen.model, device_reason=chosen.reason, replicates=row_count,
+        network_digest=contacts.digest,
     )  # fmt: skip
+    coords = {
+        "replicate": np.arange(row_count), "step": np.arange(step_count + 1),
+        "state": list(STATES),
+    }  # fmt: skip
+    return results.dataset("epidemics", "synchronous", {"count": found}, coords=coords, attrs=attrs)
 
 
 def _tables(
-    contacts: ContactNetwork, probability: float | None, threshold: float | str | None
+    incoming: ContactNetwork, probability: float | None, threshold: float | str | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities or weights of the arcs into nodes, and thresholds of nodes."""
-    incoming = contacts.reversed() if contacts.directed else contacts
-    weights = np.ones(contacts.arc_count) if incoming.weights is None else incoming.weights
+    """Probabilities or weights of the `incoming` arcs of nodes, and thresholds of nodes."""
+    weights = np.ones(incoming.arc_count) if incoming.weights is None else incoming.weights
     weights = weights.astype(np.float64)
     if probability is not None:
         if not is_finite_number(probability) or not 0 <= probability <= 1:
@@ -196,13 +212,13 @@ def _tables(
     if threshold == "uniform":
         return weights, np.full(1, -1.0)
     if isinstance(threshold, str):
-        level = np.asarray(attribute_values(contacts, threshold))
+        level = np.asarray(attribute_values(incoming, threshold))
         if level.dtype.kind not in "biuf" or not ((level >= 0) & (level <= 1)).all():
             raise ModelError(f"the thresholds '{threshold}' are not all numbers between 0 and 1")
         return weights, level.astype(np.float64)
     if not is_finite_number(threshold) or not 0 <= threshold <= 1:  # type: ignore[operator]
         raise ModelError(f"threshold is {threshold!r}; expected a number between 0 and 1")
-    return weights, np.full(contacts.node_count, float(threshold))  # type: ignore[arg-type]
+    return weights, np.full(incoming.node_count, float(threshold))  # type: ignore[arg-type]
 
 
 def _seeds(contacts: ContactNetwork, initial: Any) -> int | np.ndarray:

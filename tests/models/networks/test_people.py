@@ -122,3 +122,9 @@ def test_refused_files(tmp_path, text, message):
 def test_refused_surveys(given, message):
     with pytest.raises(ergode.ModelError, match=message):
         ergode.contact_survey(*given)
+
+
+@pytest.mark.parametrize("bad", [3, [1, 2], "x", [[1, 2], [3, 4]]])
+def test_what_is_no_table_is_refused(bad):
+    with pytest.raises(ergode.ModelError, match="expected a table"):
+        ergode.ContactNetwork.from_people(bad, ["home"])

@@ -67,7 +67,12 @@ def from_people(
     >>> network.layers, network.edge_count, network.attributes["age"].tolist()
     (('home', 'school'), 4, [40, 12, 9, 70])
     """
-    columns = {str(name): np.asarray(people[name]) for name in people}
+    try:
+        columns = {str(name): np.atleast_1d(people[name]) for name in people}
+    except (TypeError, KeyError, IndexError):
+        raise ModelError(
+            f"people is {type(people).__name__}; expected a table: a DataFrame, or columns by name"
+        ) from None
     by_layer = dict(layers) if isinstance(layers, Mapping) else {name: name for name in layers}
     if not by_layer:
         raise ModelError("layers is empty; expected the columns that put people together")
