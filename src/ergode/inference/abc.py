@@ -69,8 +69,9 @@ def abc_smc(
     tolerance : float
         Distance at which to stop. 0 with summaries that are counts gives the exact posterior.
     max_simulations : int
-        No generation begins that could take more. Nor does one when fewer than 1.5 % of the moves
-        of the last one were accepted: what is left would take long. `stopped` says which it was.
+        No generation begins that could take more. None begins either when fewer than 1.5 % of the
+        last moves were accepted, because the next ones would take long. `stopped` says why it
+        ended.
     seed : int
         Of the population and of all simulations.
 
@@ -199,7 +200,7 @@ def _law(prior: Mapping[str, Any], name: str) -> Any:
         return uniform(low, high - low)
     try:
         is_law = np.shape(law.rvs(size=3, random_state=0)) == np.shape(law.logpdf(np.ones(3)))
-    except Exception:  # of whatever it is instead
+    except Exception:  # any object may be given, and raise anything
         is_law = False
     if not is_law:
         raise ModelError(

@@ -130,9 +130,9 @@ def rare_event(
     -------
     xarray.Dataset
         ``probability`` and ``standard_error``; the ``estimate`` of each repetition;
-        ``reached_probability`` and ``reached_error`` of each threshold, the last of which is the
-        target. ``passage_time`` and ``amount`` are those of the paths from the last threshold but
-        one; where the estimates of repetitions differ, they weigh the paths of theirs.
+        ``reached_probability`` and ``reached_error`` of each threshold; the last threshold is the
+        target. ``passage_time`` and ``amount`` are those of the paths of the last stage. In a mean
+        over them, weight each repetition by its estimate.
 
         Over times that are long for the network to forget its start, and short for the event, the
         probability grows by the rate of the event: its slope between two limits is the rate.
@@ -380,9 +380,9 @@ def _given(thresholds: ArrayLike, first: float, target: float) -> np.ndarray:
 
 
 def _placed(race: _Race, first: float, target: float, count: int, seed: int) -> np.ndarray:
-    """Thresholds, each of which a share of the paths within `_SHARES` reaches from the last one.
+    """Thresholds that lie so far apart that a share of paths within `_SHARES` reaches the next one.
 
-    The paths that try them are not those that count.
+    These paths only place thresholds; the estimate has paths of its own.
     """
     levels: list[float] = []
     here, step, starts, tried = first, target - first, None, count_from(0)

@@ -5,9 +5,9 @@ keeps its own copy of addresses that all have in common. A record `by_reference`
 memory, once for a warp, and a function loads the fields that it uses. So functions need not be
 inlined (see `language.noinline`).
 
-All threads of a warp make the same record. It contains numbers, records, and arrays in
-the order of rows, of which address and shape are kept. Arrays of local memory have equal addresses
-in all threads. A `Group` is not kept: a thread that reads it gets its own, in its warp.
+All threads of a warp make the same record. It contains numbers, records, and arrays in C order. Of
+an array, the address and the shape are kept. Arrays of local memory have equal addresses in all
+threads. A `Group` is not kept: a thread that reads it gets its own, in its warp.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From when on densities that follow the flow may be wrong, and what is said of it."""
+"""The time from which a density by the flow may be wrong, and the warning about it."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
 from ergode.models.estimation.measurement import Measurement
 
-_GROUPS = 128  # that the device adds up to one
-_MERGED = 64  # groups of which the device finds the largest at first
+_GROUPS = 128  # groups whose sums the device adds up
+_MERGED = 64  # groups that are left after the first search for the largest weight
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
 
 

@@ -76,8 +76,8 @@ class Testing(Intervention):
         Time from the begin of an isolation by this measure, of a case or a contact, to a further
         test [time].  If it is negative, the isolation ends.
     release_every : float, optional
-        Time from this test to the next such test, while it is positive [time]; the default is that
-        there is none.
+        Time from a positive test of this kind to the next one [time]. By default there is no next
+        one.
     start, stop : float, date or Trigger, optional
         Start of the measure, and its stop instead of a duration.  Tests happen in between.
 

@@ -18,7 +18,7 @@ _ROW_BITS_LEAST = 10
 _ROW_BITS_MOST = 16  # a row within its bucket is a uint16
 _BUCKETS_WANTED = 1024
 _EDGES_PER_PIECE = 1 << 18
-_FEW = 1 << 13  # so many edges are sorted without kernels, whose compilation takes a second
+_FEW = 1 << 13  # up to this many edges are sorted by NumPy: compiling kernels takes a second
 _RUN = 24  # rows up to this length are sorted by insertion
 
 
