@@ -32,8 +32,13 @@ if TYPE_CHECKING:
     from ergode.core.results import open_dataset, save
     from ergode.core.status import Status
     from ergode.inference.abc import abc_smc
+    from ergode.inference.ensemble_kalman import ensemble_kalman
+    from ergode.inference.iterated_filtering import iterated_filtering
+    from ergode.inference.particle_likelihood import particle_likelihood
     from ergode.inference.petab_files import read_petab
+    from ergode.inference.pseudo_marginal import pseudo_marginal
     from ergode.inference.simulator import simulator
+    from ergode.inference.synthetic_likelihood import synthetic_likelihood
     from ergode.models.epidemic.attributes import ByAttribute
     from ergode.models.epidemic.calendars import Calendar
     from ergode.models.epidemic.compartments import CompartmentModel
@@ -129,7 +134,12 @@ _HOMES = {
     "ergode.core.buffers": ("release",),
     "ergode.inference.abc": ("abc_smc",),
     "ergode.inference.petab_files": ("read_petab",),
+    "ergode.inference.ensemble_kalman": ("ensemble_kalman",),
+    "ergode.inference.iterated_filtering": ("iterated_filtering",),
+    "ergode.inference.particle_likelihood": ("particle_likelihood",),
+    "ergode.inference.pseudo_marginal": ("pseudo_marginal",),
     "ergode.inference.simulator": ("simulator",),
+    "ergode.inference.synthetic_likelihood": ("synthetic_likelihood",),
     "ergode.core.comparison": ("compare",),
     "ergode.core.inputs": ("inputs",),
     "ergode.core.parts": ("concat",),
@@ -230,15 +240,16 @@ __all__ = [
     "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",
-    "abc_smc", "balanced", "compare", "concat", "contact_survey", "density", "epidemics",
-    "field_from_equations",
+    "abc_smc", "balanced", "compare", "concat", "contact_survey", "density",
+    "ensemble_kalman", "epidemics", "field_from_equations",
     "field_from_network", "fields",
     "from_gillespy2", "from_pynucastro", "grid", "in_molecules", "inference", "inputs",
-    "interpolant", "kinetics", "open_dataset", "particles", "plots",
+    "interpolant", "iterated_filtering", "kinetics", "open_dataset", "particle_likelihood",
+    "particles", "plots", "pseudo_marginal",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contact_matrix", "read_contacts",
     "read_fern", "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab",
     "read_reaclib", "read_sbml", "read_weak_rates", "release", "save", "simulator", "stochastic",
-    "trajectories", "write_gbees", "write_sbml",
+    "synthetic_likelihood", "trajectories", "write_gbees", "write_sbml",
 ]  # fmt: skip
 
 

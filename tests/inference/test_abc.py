@@ -130,7 +130,7 @@ def test_units_do_not_matter_and_the_end_has_a_reason():
             call, ["k"], lambda found: found["amount"].isel(time=[1, 2]), seed=5
         )
         found = ergode.abc_smc(
-            simulate, {"k": (0, 4 * unit)}, [14, 6], particles=100, max_simulations=20_000, seed=2
+            simulate, {"k": (0, 4 * unit)}, [14, 6], particles=100, max_simulations=20_000, seed=3
         )
         assert found.attrs["stopped"] == "tolerance"
         draws.append(found["k"].values / unit)

@@ -21,6 +21,7 @@ from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.foreign import on_host
 from ergode.core.inputs import recorded
 from ergode.core.launch import warn
+from ergode.inference.priors import Prior
 from ergode.inference.simulator import Simulator
 
 if TYPE_CHECKING:
@@ -48,10 +49,11 @@ def abc_smc(
 
     A population begins as draws of the prior. In each generation the tolerance falls until a share
     `keep` of the particles that were alive stays so; when fewer than half are, the population is
-    resampled. Then every living particle moves once by a random walk with the covariance of the
-    population, and its new place is accepted by the ratio of the priors if its simulation is
-    within the tolerance. All moves of a generation are one call. The distance is Euclidean, of
-    summaries over their median absolute deviation in the first generation.
+    resampled. Then every living particle moves once by a random walk in normal quantiles of the
+    prior, with the covariance of the population. Its new place is accepted by the ratio of the
+    priors if its simulation is within the tolerance. All moves of a generation are one call. The
+    distance is Euclidean, of summaries over their median absolute deviation in the first
+    generation.
 
     Parameters
     ----------
@@ -114,10 +116,7 @@ def abc_smc(
     if not isinstance(simulate, Simulator):
         raise ModelError(f"simulate is {simulate!r}; expected what ergode.simulator returns")
     names = simulate.parameters
-    laws = [_law(prior, name) for name in names]
-    for name in prior:
-        if name not in names:
-            raise ModelError(f"prior has '{name}', which is no parameter of the simulator")
+    law = Prior(prior, names)
     if simulate.is_common:
         raise PlanError("the simulator has common random numbers; expected independent ones")
     target = as_numbers(observed)
@@ -134,9 +133,9 @@ def abc_smc(
     random = np.random.default_rng(np.random.SeedSequence([seed, 0xABC]))
 
     def summaries(places: np.ndarray) -> np.ndarray:
-        return _simulated(simulate, places, target, int(random.integers(2**32)))
+        return _simulated(simulate, law.parameters(places), target, int(random.integers(2**32)))
 
-    places = np.stack([law.rvs(size=count, random_state=random) for law in laws], axis=1)
+    places = law.draw(count, random)
     first = summaries(places)
     scale = _scales(first)
     distances = _distances(first, target, scale)
@@ -153,9 +152,7 @@ def abc_smc(
         if alive.sum() < count / 2:
             chosen = random.choice(np.flatnonzero(alive), count)
             places, distances, alive = places[chosen], distances[chosen], alive[chosen]
-        share, moved = _move(
-            summaries, laws, target, scale, places, distances, alive, epsilon, random
-        )
+        share, moved = _move(summaries, target, scale, places, distances, alive, epsilon, random)
         done += moved
         tolerances.append(epsilon)
         accepted.append(share)
@@ -181,33 +178,10 @@ def abc_smc(
             "simulate more",
             AccuracyWarning,
         )
-    found = _result(names, places[chosen], distances[chosen], tolerances, accepted, done, aim)
+    drawn = law.parameters(places[chosen])
+    found = _result(names, drawn, distances[chosen], tolerances, accepted, done, aim)
     found.attrs["stopped"] = stopped
     return found
-
-
-def _law(prior: Mapping[str, Any], name: str) -> Any:
-    from scipy.stats import uniform
-
-    if name not in prior:
-        raise ModelError(f"prior has no distribution of '{name}'")
-    law = prior[name]
-    ends = as_numbers(law)
-    if ends is not None and ends.shape == (2,):
-        low, high = ends.tolist()
-        if not low < high or not np.isfinite(high - low):
-            raise ModelError(f"prior of '{name}' is {law}; expected finite numbers, low < high")
-        return uniform(low, high - low)
-    try:
-        is_law = np.shape(law.rvs(size=3, random_state=0)) == np.shape(law.logpdf(np.ones(3)))
-    except Exception:  # any object may be given, and raise anything
-        is_law = False
-    if not is_law:
-        raise ModelError(
-            f"prior of '{name}' is {law!r}; expected (low, high), or a frozen distribution of "
-            "scipy.stats"
-        )
-    return law
 
 
 def _simulated(
@@ -246,21 +220,17 @@ def _next(distances: np.ndarray, alive: np.ndarray, epsilon: float, keep: float)
 
 
 def _move(
-    summaries: Callable[[np.ndarray], np.ndarray], laws: list[Any], target: np.ndarray,
-    scale: np.ndarray,
+    summaries: Callable[[np.ndarray], np.ndarray], target: np.ndarray, scale: np.ndarray,
     places: np.ndarray, distances: np.ndarray, alive: np.ndarray, epsilon: float,
     random: np.random.Generator,
 ) -> tuple[float, int]:  # fmt: skip
     """Move every living particle once, in place; the share of accepted moves, and simulations."""
     living = np.flatnonzero(alive)
     covariance = np.atleast_2d(np.cov(places[living].T)) * _WALK**2 / places.shape[1]
-    # Of a population in one place the walk would stand still.
-    covariance += np.diag(1e-12 * np.square(places[living]).max(axis=0))
+    covariance += 1e-12 * np.eye(len(covariance))  # or a population in one place would stand still
     steps = random.multivariate_normal(np.zeros(places.shape[1]), covariance, living.size)
     there = places[living] + steps
-    densities = sum(
-        law.logpdf(there[:, k]) - law.logpdf(places[living, k]) for k, law in enumerate(laws)
-    )
+    densities = (places[living] ** 2 - there**2).sum(axis=1) / 2
     possible = np.log(random.random(living.size)) < densities
     moved = int(possible.sum())
     if not moved:

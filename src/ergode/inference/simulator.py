@@ -106,21 +106,12 @@ class Simulator:
         check_once("parameters", self.parameters)
         if not self.parameters:
             raise ModelError("parameters is empty; expected the names of the columns of theta")
-        if not callable(call):
-            raise ModelError(f"call is {call!r}; expected a function")
-        takes = inspect.signature(call).parameters
-        every = any(one.kind is one.VAR_KEYWORD for one in takes.values())
-        self._takes = {
-            name for name in ("parameters", "seed", "common_random_numbers")
-            if every or name in takes
-        }  # fmt: skip
-        if "parameters" not in self._takes:
-            raise ModelError("call takes no argument 'parameters', to which the values are given")
+        self._takes, self._fixed = arguments_of(
+            call, ("parameters", "seed", "common_random_numbers")
+        )
         if not callable(summaries):
             summaries = [summaries] if isinstance(summaries, str) else list(summaries)
         self._call, self._summaries = call, summaries
-        given = call.keywords if isinstance(call, functools.partial) else {}
-        self._fixed = dict(given.get("parameters") or {})
         for name in self._fixed.keys() & set(self.parameters):
             raise ModelError(f"parameter '{name}' is given in the call and in 'parameters'")
         self._seeds = np.random.SeedSequence(integer("seed", seed, 0, 2**64 - 1))
@@ -151,20 +142,12 @@ class Simulator:
         ModelError, PlanError
             theta or the summaries have another shape, or those of the call.
         """
-        numbers = as_numbers(_on_host(theta))
-        if numbers is None or not numbers.size:
-            raise ModelError(f"theta is {theta!r}; expected numbers, a row for each simulation")
-        values = numbers.astype(np.float64)
-        rows = values[None] if values.ndim == 1 else values
-        if rows.ndim != 2 or rows.shape[1] != len(self.parameters):
-            raise ModelError(
-                f"theta has the shape {values.shape}; expected columns {', '.join(self.parameters)}"
-            )
+        rows, is_one = theta_of(theta, self.parameters)
         if seed is None:
             seed = int(self._seeds.spawn(1)[0].generate_state(1)[0])
         known = np.asarray(np.isfinite(rows).all(axis=1))
         if not known.all():
-            return self._with_unknown(theta, values, rows, known, seed)
+            return self._with_unknown(theta, is_one, rows, known, seed)
         columns = {name: rows[:, k].copy() for k, name in enumerate(self.parameters)}
         given = {"parameters": {**self._fixed, **columns}, "seed": seed,
                  "common_random_numbers": self.is_common}  # fmt: skip
@@ -174,11 +157,11 @@ class Simulator:
         if self.failed.any():
             found = found.astype(np.result_type(found.dtype, np.float32), copy=True)
             found[self.failed] = np.nan
-        found = found[0] if values.ndim == 1 else found
+        found = found[0] if is_one else found
         return _like(theta, found)
 
     def _with_unknown(
-        self, theta: Any, values: np.ndarray, rows: np.ndarray, known: np.ndarray, seed: int
+        self, theta: Any, is_one: bool, rows: np.ndarray, known: np.ndarray, seed: int
     ) -> Any:
         """Rows with a parameter that is no number have no summaries; the others are simulated."""
         if not known.any():
@@ -188,7 +171,7 @@ class Simulator:
         found[known] = some
         failed, self.failed = self.failed, ~known
         self.failed[known] = failed
-        return _like(theta, found[0] if values.ndim == 1 else found)
+        return _like(theta, found[0] if is_one else found)
 
     def _summarised(self, result: Any, count: int) -> Any:
         """The summaries of a result, [row, summary]."""
@@ -212,6 +195,33 @@ class Simulator:
         if len(flat) == 1:
             return flat[0]
         return np.concatenate(flat, axis=1)  # of CuPy arrays, too
+
+
+def arguments_of(call: Callable[..., Any], names: Sequence[str]) -> tuple[set[str], dict[str, Any]]:
+    """Which of the names a call takes, and the parameters that it already has."""
+    if not callable(call):
+        raise ModelError(f"call is {call!r}; expected a function")
+    takes = inspect.signature(call).parameters
+    every = any(one.kind is one.VAR_KEYWORD for one in takes.values())
+    found = {name for name in names if every or name in takes}
+    if "parameters" not in found:
+        raise ModelError("call takes no argument 'parameters', to which the values are given")
+    given = call.keywords if isinstance(call, functools.partial) else {}
+    return found, dict(given.get("parameters") or {})
+
+
+def theta_of(theta: Any, parameters: Sequence[str]) -> tuple[np.ndarray, bool]:
+    """Rows of parameters as float64, and whether only one was given, without its dimension."""
+    numbers = as_numbers(_on_host(theta))
+    if numbers is None or not numbers.size:
+        raise ModelError(f"theta is {theta!r}; expected numbers, a row for each simulation")
+    values = numbers.astype(np.float64)
+    rows = values[None] if values.ndim == 1 else values
+    if rows.ndim != 2 or rows.shape[1] != len(parameters):
+        raise ModelError(
+            f"theta has the shape {values.shape}; expected columns {', '.join(parameters)}"
+        )
+    return rows, values.ndim == 1
 
 
 def _variable(result: Any, name: str) -> Any:

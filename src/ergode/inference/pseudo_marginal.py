@@ -1,0 +1,197 @@
+"""Metropolis-Hastings sampling by a log-likelihood that is estimated at random.
+
+References
+----------
+C. Andrieu, G. O. Roberts, The pseudo-marginal approach for efficient Monte Carlo computations, Ann.
+Stat. 37, 697 (2009): an unbiased estimate of the likelihood gives the exact posterior.
+
+C. Andrieu, A. Doucet, R. Holenstein, Particle Markov chain Monte Carlo methods, J. R. Stat. Soc. B
+72, 269 (2010).
+
+A. Doucet, M. K. Pitt, G. Deligiannidis, R. Kohn, Efficient implementation of Markov chain Monte
+Carlo when using an unbiased likelihood estimator, Biometrika 102, 295 (2015).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ergode.core.arguments import integer
+from ergode.core.errors import AccuracyWarning, ModelError, PlanError
+from ergode.core.inputs import recorded
+from ergode.core.launch import warn
+from ergode.inference.priors import Prior
+
+if TYPE_CHECKING:
+    import xarray
+
+_WALK = 2.38  # of a random walk over one dimension (Roberts, Gelman & Gilks 1997)
+_ACCEPTED = 0.2  # aimed at while the walk is adapted
+_TRIED = 20  # draws of the prior for each chain, among which it begins
+_REPEATS = 30  # estimates at one place, for their deviation
+
+
+@recorded({})
+def pseudo_marginal(
+    likelihood: Callable[..., Any],
+    prior: Mapping[str, Any],
+    *,
+    draws: int = 1_000,
+    warmup: int = 500,
+    chains: int = 4,
+    seed: int = 0,
+) -> xarray.Dataset:
+    """Sample parameters from the posterior of a likelihood that is estimated at random.
+
+    Chains walk at random in normal quantiles of the prior. All chains take a step in one call of
+    the likelihood. While they warm up, the walk gets the covariance of all chains and a size at
+    which one step in five is accepted; then it stays. If the likelihood is estimated without
+    bias, as by `ergode.particle_likelihood`, the posterior is exact whatever the number of
+    particles (Andrieu & Roberts 2009). That of `ergode.synthetic_likelihood` is approximate.
+
+    Parameters
+    ----------
+    likelihood : callable
+        ``(theta, seed) -> log-likelihood``, of shapes [n, d] and [n]: what
+        `ergode.particle_likelihood` or `ergode.synthetic_likelihood` returns, or a function of
+        yours, whose columns are in the order of `prior`.
+    prior : mapping of str to distribution
+        A frozen continuous distribution of `scipy.stats` for each parameter, or ``(low, high)``
+        for a uniform one.
+    draws, warmup : int
+        Steps of each chain that are kept, and that are taken before them.
+    chains : int
+        Each begins at the best of 20 draws of the prior.
+    seed : int
+        Of the chains and of all estimates.
+
+    Returns
+    -------
+    xarray.Dataset
+        Each parameter, and `log_likelihood`, ``[chain, draw]``, as ArviZ takes it:
+        ``arviz.convert_to_inference_data(found)``. Attributes: `accepted`, the share of accepted
+        steps of each chain; `deviation`, the standard deviation of the log-likelihood's estimate
+        at the median of the draws; and `r_hat`, the largest of all parameters (Gelman et al., split
+        chains).
+
+    Raises
+    ------
+    ModelError, PlanError
+        A parameter has no prior, or no draw of the prior can make the observations.
+
+    Warns
+    -----
+    AccuracyWarning
+        `r_hat` is above 1.05, or `deviation` is above 2.5: chains stay where an estimate was high.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> import ergode
+    >>> found = ergode.pseudo_marginal(
+    ...     lambda theta, seed: stats.norm.logpdf(theta[:, 0], 2.0, 0.1), {"x": (0, 10)}, draws=500
+    ... )
+    >>> bool(abs(found["x"].mean() - 2) < 0.05)
+    True
+    """
+    if not callable(likelihood):
+        raise ModelError(f"likelihood is {likelihood!r}; expected a function")
+    law = Prior(prior, getattr(likelihood, "parameters", tuple(prior)))
+    kept, before = integer("draws", draws, 4, 10**9), integer("warmup", warmup, 0, 10**9)
+    count, size = integer("chains", chains, 1, 10**6), len(law.names)
+    seed = integer("seed", seed, 0, 2**64 - 1)
+    random = np.random.default_rng([seed, 0x9A1])
+
+    def estimate(places: np.ndarray) -> np.ndarray:
+        found = likelihood(law.parameters(places), int(random.integers(2**63)))
+        values = np.asarray(found, np.float64)
+        if values.shape != (len(places),):
+            raise PlanError(
+                f"likelihood returns the shape {values.shape} for {len(places)} rows of theta"
+            )
+        return np.where(np.isnan(values), -np.inf, values)
+
+    places, logs = _beginnings(estimate, law, count, random)
+    covariance, scale = np.diag(np.full(size, 0.1**2)), 0.0
+    here = np.empty((before + kept, count, size))
+    values = np.empty((before + kept, count))
+    accepted = np.zeros(count)
+    for step in range(before + kept):
+        if 20 <= step < before and step % 10 == 0:
+            past = here[step // 2 : step].reshape(-1, size)
+            covariance = np.atleast_2d(np.cov(past.T)) + 1e-10 * np.eye(size)
+        reach = math.exp(scale) * _WALK / math.sqrt(size)
+        steps = random.standard_normal((count, size)) @ np.linalg.cholesky(covariance).T
+        there = places + reach * steps
+        new = estimate(there)
+        change = new - logs + (places**2 - there**2).sum(axis=1) / 2
+        moves = np.log(random.random(count)) < change
+        places, logs = np.where(moves[:, None], there, places), np.where(moves, new, logs)
+        here[step], values[step] = places, logs
+        if step < before:
+            scale += (moves.mean() - _ACCEPTED) / math.sqrt(step + 1)
+        else:
+            accepted += moves
+    drawn = law.parameters(here[before:])
+    again = estimate(np.repeat(np.median(here[before:], axis=(0, 1))[None], _REPEATS, axis=0))
+    return _result(law, drawn, values[before:], accepted / kept, _r_hat(here[before:]),
+                   float(np.std(again[np.isfinite(again)], ddof=1)))  # fmt: skip
+
+
+def _beginnings(
+    estimate: Callable[[np.ndarray], np.ndarray], law: Prior, count: int,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Where the chains begin, [chain, parameter], and the log-likelihoods there."""
+    drawn = law.draw(_TRIED * count, random)
+    logs = estimate(drawn).reshape(count, _TRIED)
+    best = logs.argmax(axis=1) + _TRIED * np.arange(count)
+    finite = np.isfinite(logs.ravel()[best])
+    if not finite.any():
+        raise PlanError(
+            f"none of {_TRIED * count} draws of the prior can make the observations: take more "
+            "particles, a wider density of the observations, or another prior"
+        )
+    best = np.where(finite, best, best[finite][np.arange(count) % finite.sum()])
+    return drawn[best], logs.ravel()[best]
+
+
+def _r_hat(here: np.ndarray) -> float:
+    """The potential scale reduction of halves of the chains; here [draw, chain, parameter]."""
+    half = len(here) // 2
+    parts = np.concatenate([here[:half], here[-half:]], axis=1)
+    within = parts.var(axis=0, ddof=1).mean(axis=0)
+    between = half * parts.mean(axis=0).var(axis=0, ddof=1)
+    if not (within > 0).all():
+        return math.inf
+    return float(np.sqrt(((half - 1) / half * within + between / half) / within).max())
+
+
+def _result(
+    law: Prior, drawn: np.ndarray, values: np.ndarray, accepted: np.ndarray, r_hat: float,
+    deviation: float,
+) -> xarray.Dataset:  # fmt: skip
+    import xarray
+
+    if deviation > 2.5:
+        warn(
+            f"the log-likelihood has a standard deviation of {deviation:.2g} at one place: chains "
+            "stay where it was high; take more particles",
+            AccuracyWarning,
+        )
+    if r_hat > 1.05:
+        warn(
+            f"r_hat is {r_hat:.3g}: the chains do not agree; take more draws and warmup",
+            AccuracyWarning,
+        )
+    return xarray.Dataset(
+        {name: (("chain", "draw"), drawn[..., k].T) for k, name in enumerate(law.names)}
+        | {"log_likelihood": (("chain", "draw"), values.T)},
+        {"chain": np.arange(values.shape[1]), "draw": np.arange(len(values))},
+        {"engine": "pseudo_marginal", "accepted": accepted, "r_hat": r_hat,
+         "deviation": deviation},
+    )  # fmt: skip
