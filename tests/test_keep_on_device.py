@@ -340,7 +340,8 @@ def elsewhere(monkeypatch):
         devices.CPU, "view", lambda device, array: view(device, getattr(array, "here", array))
     )
     wrapped(Histogram, "_empty", Elsewhere.to_library)
-    wrapped(resident, "fetch", Elsewhere.to_library)  # of densities; others have imported it
+    for name in ("fetch", "sent"):  # of densities; others have imported them
+        wrapped(resident, name, Elsewhere.to_library)
     wrapped(Moved, "of", lambda f: f._replace(**{
         name: Elsewhere.to_library(getattr(f, name)) for name in ("particle", "weight")
     }))  # fmt: skip

@@ -94,7 +94,10 @@ def test_times_may_be_dates():
 
 
 def test_a_table_has_a_column_for_each_layer():
-    both = {name: LAYERS.layer(name) for name in ("home",)} | {"school": LAYERS.layer("home")}
+    both = {
+        name: ergode.ContactNetwork.erdos_renyi(300, mean_degree=4, seed=k)
+        for k, name in enumerate(("home", "school"))
+    }
     layers = ergode.ContactNetwork.from_layers(both).with_attributes(**LAYERS.attributes)
     columns = {"home": [1.0, 0.5], "school": [0.2, 0.9]}
     table = pd.DataFrame(columns, pd.to_datetime(["2026-03-05", "2026-03-20"]))

@@ -121,8 +121,8 @@ def test_a_function_that_begins_at_zero_and_returns_in_the_first_step():
         parameters={"level": np.cos(ANGLES / 5)}, device="cpu", max_step=0.3,
         events=[ZeroCrossing(above, name="both"), ZeroCrossing(above, 1, name="up")],
     )  # fmt: skip
-    # What begins at zero has not crossed it; it has when it comes back.
-    np.testing.assert_array_equal(found["event_count"], [[1, 0]] * ANGLES.size)
+    # It leaves the level upwards, which is an event, and comes back.
+    np.testing.assert_array_equal(found["event_count"], [[2, 1]] * ANGLES.size)
 
 
 @pytest.mark.parametrize(
