@@ -282,7 +282,7 @@ class ParticleLikelihood:
         alive = np.ones(size, bool)
         if "status" in result:
             status = np.asarray(result["status"].values).reshape(size, -1)
-            alive = ~has_failed(status).any(axis=1)
+            alive = np.logical_not(has_failed(status).any(axis=1))
         return found, alive.reshape(shape)
 
     def _weights(self, seen: Any, states: States, named: States, alive: np.ndarray) -> np.ndarray:
