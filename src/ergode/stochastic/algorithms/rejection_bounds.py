@@ -172,6 +172,8 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
                 state.window[w, 2] = (limit - t) / WINDOWS
                 state.window[w, 3] = state.window[w, 2]
             width = min(min(limit - t, state.window[w, 2]), state.window[w, 3])
+            if not t + width > t:  # the limit is a few roundings away
+                width = limit - t
             for _ in range(HALVINGS):
                 state.window[w, 0] = t
                 state.window[w, 1] = t + width
