@@ -54,7 +54,7 @@ def test_failures_are_placed():
     }
     assert failures(np.array([8, 7], np.uint8), ["trajectory"]) == {
         Status.STEP_TOO_SMALL: "1 of 2 trajectories, first trajectory 1: "
-        "The tolerance asks for a step so small that it does not change the time."
+        "A step was so small that it did not change the time."
     }
     assert failures(np.array(3, np.uint8)) == {
         Status.NOT_FINITE: "1 of 1 run: A value became infinite or not a number."

@@ -28,7 +28,7 @@ class Status(IntEnum):
     TOO_MANY_STEPS = 4, "The limit on the number of steps, max_steps or max_firings, was reached."
     OVERFLOW = 5, "A count exceeded what its type can hold."
     INACCURATE = 6, "The error estimate exceeded its tolerance."
-    STEP_TOO_SMALL = 7, "The tolerance asks for a step so small that it does not change the time."
+    STEP_TOO_SMALL = 7, "A step was so small that it did not change the time."
     STOPPED = 8, "An event ended the run before the last time."
     DELAY_OUT_OF_RANGE = 9, "A delay left the range that was given for it."
     INVALID_INPUT = 10, "What was given is not finite, negative, zero, or does not add up to one."

@@ -97,3 +97,21 @@ def test_two_hopf_points_within_a_step_are_both_found():
     )  # fmt: skip
     is_hopf = np.array(["hopf" in str(one) for one in found["special"].values])
     np.testing.assert_allclose(found["mu"][is_hopf], [0, 0.01], atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-20, 1.0, 1e9, 1e20])
+def test_a_start_at_zero_needs_no_unit(size):
+    """The branch ended where it began, or there was none: zero tells no size of the variable.
+
+    a = 3 u - 4 u^2 + u^3 folds at u = (4 - sqrt(7)) / 3.
+    """
+    field = ergode.field_from_equations(
+        {"x": "K*(a - 3*(x/K) + 4*(x/K)**2 - (x/K)**3)", "y": "x/K - y"}, ["a", "K"]
+    )
+    found = ergode.trajectories.branch(
+        field, start={"x": 0.0, "y": 0.3}, parameters={"a": 0.3, "K": size}, vary={"a": (0, 2)}
+    )
+    u = (4 - np.sqrt(7)) / 3
+    fold = found.isel(point=int(np.flatnonzero(found["special"].values == "fold-1")[0]))
+    np.testing.assert_allclose(fold["a"], 3 * u - 4 * u**2 + u**3, rtol=1e-8)
+    assert ((found["a"] > -1e-9) & (found["a"] < 2 + 1e-9)).all()

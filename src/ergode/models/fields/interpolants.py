@@ -104,6 +104,8 @@ def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> I
     arrays = []
     for name, given in (("times", times), ("values", values)):
         try:
+            if np.asarray(given).dtype.kind in "mM":
+                raise TypeError
             array = np.array(given, np.float64)
         except (TypeError, ValueError):
             raise ModelError(f"{name} of an interpolant is {given!r}; expected numbers") from None

@@ -66,6 +66,7 @@ def of_equilibrium(task: Task, guess: np.ndarray, known: np.ndarray) -> Start:
     """Start at the equilibrium near a guess; `known` are sizes that variables have elsewhere."""
     equations, width = task.equations, float(task.bounds[0, 1] - task.bounds[0, 0])
     sizes = np.maximum(np.abs(guess), known)
+    sizes = np.where(sizes > 0, sizes, _first_steps(task, guess))
     curve = Equilibria(equations, task.parameters, task.first, task.bounds, Scales(sizes))
     u = np.append(guess, task.parameters[task.first])
     u = _solved(curve, u, "equilibrium")
@@ -83,6 +84,19 @@ def of_equilibrium(task: Task, guess: np.ndarray, known: np.ndarray) -> Start:
         change = np.abs(tangent[:-1] / tangent[-1]) * width
         curve.scales = Scales(np.where(values < 1e-3 * change, 0.1 * change, values))
     return _both_ways(curve, Point(u, _first_tangent(curve, u)))
+
+
+def _first_steps(task: Task, guess: np.ndarray) -> np.ndarray:
+    """How far a step of Newton's method moves each variable: the unit of one that begins at zero."""
+    w = task.equations.at_rest(guess)
+    total = linear_at(task.equations, w, task.parameters).total
+    slopes = task.equations.slopes(w[:, None], task.parameters)[:, 0]
+    with np.errstate(all="ignore"):
+        try:
+            steps = np.abs(np.linalg.solve(total, slopes))
+        except np.linalg.LinAlgError:
+            return np.zeros(guess.size)
+    return np.where(np.isfinite(steps), steps, 0.0)
 
 
 def of_branch_point(
@@ -292,7 +306,11 @@ def _solved(curve: Any, u: np.ndarray, what: str) -> np.ndarray:
     row = _first_tangent(curve, u) / curve.sizes(u) ** 2
     found = newton(curve, u, row, float(row @ u), _CORRECTIONS)
     low, high = curve.bounds[0]
-    if found is not None and abs(found[0][-1] - u[-1]) < _BESIDE * (high - low):
+    if (
+        found is not None
+        and low <= found[0][-1] <= high
+        and abs(found[0][-1] - u[-1]) < _BESIDE * (high - low)
+    ):
         return found[0]
     field = curve.equations.field
     values = zip(field.parameters, curve.parameters, strict=True)
