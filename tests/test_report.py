@@ -1,4 +1,4 @@
-"""The page of the tour: how its numbers read."""
+"""The pages of the tour and of a result."""
 
 import json
 import os
@@ -6,9 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from command_line import invoke
 
 import ergode
-from ergode.report import Comparison, Picture, Stop, page
+from ergode.report import Comparison, Picture, Stop, page, report
 
 
 @pytest.mark.parametrize(
@@ -82,15 +83,52 @@ print(json.dumps({"pages": found, "said": said}))
 """
 
 
+def decay(names=("X",)):
+    return ergode.stochastic.simulate(
+        ergode.ReactionNetwork(
+            dict.fromkeys(names, 9),
+            [ergode.Reaction(f"{name} -> 0", rate_constant=1.0) for name in names],
+        ),
+        times=[0, 1], seed=31, device="cpu",
+    )  # fmt: skip
+
+
+def test_the_page_of_a_result_says_what_was_run():
+    found = report(decay(), "run <3>.nc")
+    for text in ("run &lt;3&gt;.nc", "seed: 31", "ergode.stochastic.simulate", "direct", "DONE",
+                 "<figure>", "firing_count", "A result of stochastic"):  # fmt: skip
+        assert text in found, text
+    assert "<3>" not in found
+
+
+def test_a_result_without_figure_or_inputs_has_a_page():
+    found = decay().isel(replicate=0, time=0)
+    found.attrs.pop("inputs")
+    found["status"] = found["status"] * 0 + ergode.Status.NOT_FINITE
+    text = report(found, "one")
+    assert "<figure>" not in text and "What was run" not in text
+    assert "1 member of 1 failed." in text and "A value became infinite" in text
+
+
+def test_the_command_writes_a_page_and_overwrites_nothing(tmp_path):
+    ergode.save(decay(), tmp_path / "run.nc")
+    assert invoke("report", str(tmp_path / "run.nc")).exit_code == 0
+    page = tmp_path / "run.html"
+    assert "<h1>run.nc</h1>" in page.read_text()
+    assert invoke("report", str(tmp_path / "run.nc")).exit_code != 0
+    again = invoke("report", str(tmp_path / "run.nc"), "--overwrite")
+    assert again.exit_code == 0 and "wrote" in again.output
+    lost = invoke("report", str(tmp_path / "no.nc"))
+    assert lost.exit_code == 1 and "does not exist" in lost.output
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_page_in_a_browser(dark, tmp_path):
+@pytest.mark.parametrize("of", ["tour", "result"])
+def test_the_page_in_a_browser(of, dark, tmp_path):
     """On a phone and a screen: nothing sticks out, nothing is faint, pictures fit, no errors."""
     pytest.importorskip("PySide6")
-    dataset = ergode.stochastic.simulate(
-        ergode.ReactionNetwork({"X": 9}, [ergode.Reaction("X -> 0", rate_constant=1.0)]),
-        times=[0, 1], device="cpu",
-    )  # fmt: skip
+    dataset = decay()
     stop = Stop(
         "stochastic", "A problem", ["What it is."], "import ergode\n" + "x" * 150,
         Picture.of(lambda ax: ax.plot([0, 1], [1e5, 2e5]), "A line."), "Molecules at the end",
@@ -98,7 +136,8 @@ def test_the_page_in_a_browser(dark, tmp_path):
         "Remark.", 1.0, 2.0, "180,665,355 firings in 10,000 realizations", dataset,
     )  # fmt: skip
     path = tmp_path / "tour.html"
-    path.write_text(page([stop], {"version": "1", "device": "a processor of some maker"}))
+    facts = {"version": "1", "device": "a processor of some maker"}
+    path.write_text(page([stop], facts) if of == "tour" else report(dataset, "a_long_name" * 8))
     flags = "--no-sandbox --disable-gpu" + " --blink-settings=preferredColorScheme=0" * dark
     browser = subprocess.run(
         [sys.executable, "-c", BROWSER, str(path)], check=True, capture_output=True, text=True,

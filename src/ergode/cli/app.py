@@ -227,6 +227,22 @@ def tour(output: _Folder = Path(), overwrite: _Overwrite = False, json: _Json = 
         show(output, as_json=json, overwrite=overwrite)
 
 
+@app.command()
+def report(
+    file: Annotated[Path, typer.Argument(help="A file of a result (.nc).", show_default=False)],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The page; FILE with .html if not given."),
+    ] = None,
+    overwrite: _Overwrite = False,
+) -> None:
+    """Write the page of a result: what was run, how, how well, and its figure."""
+    with _exit_codes():
+        from ergode.cli.report import write
+
+        write(file, output, overwrite=overwrite)
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def bench(
     context: typer.Context,

@@ -1,47 +1,19 @@
-"""The page of the tour: one self-contained HTML file, in light and dark."""
+"""The page of the tour: a section for each engine, with numbers that theory knows."""
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ergode.report.frame import Picture, framed
+
 if TYPE_CHECKING:
     import xarray
-    from matplotlib.axes import Axes
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure, drawn four times: for light and dark pages on wide and narrow screens.
-
-    Attributes
-    ----------
-    drawings : dict of str to str
-        SVG by the media for which it is meant; the last one is for all others.
-    caption : str
-    """
-
-    drawings: dict[str, str]
-    caption: str
-
-    @classmethod
-    def of(cls, draw: Callable[[Axes], Any], caption: str) -> Picture:
-        """The picture that `draw` draws on axes."""
-        drawings = {
-            " and ".join(filter(None, (narrow, dark))) or "all": _svg(draw, ink, size)
-            for narrow, size in (("(max-width: 40rem)", (4.1, 3.6)), ("", (8.2, 4.4)))
-            for dark, ink in (("(prefers-color-scheme: dark)", "#e4e8ee"), ("", "#1d2430"))
-        }
-        return cls(drawings, caption)
 
 
 @dataclass(frozen=True)
@@ -149,14 +121,24 @@ def page(stops: Sequence[Stop], facts: Mapping[str, str]) -> str:
     facts : mapping of str to str
         Versions and device, shown at the end.
     """
-    template = Template(files("ergode").joinpath("report.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        timings="\n".join(map(_timing, stops)),
-        stops="\n".join(map(_stop, stops)),
-        facts="\n".join(
-            f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>"
-            for name, value in facts.items()
-        ),
+    timings = "\n".join(map(_timing, stops))
+    sections = "\n".join(map(_stop, stops))
+    return framed(
+        "A tour of ergode",
+        "Every engine on one small problem, computed on this machine and compared with theory.",
+        f"""\
+<table>
+<thead><tr><th scope="col">engine</th><th scope="col">problem</th>
+<th scope="col" class="number">run</th>
+<th scope="col" class="number">compile or load</th></tr></thead>
+<tbody>
+{timings}
+</tbody>
+</table>
+<p class="remark">Kernels are compiled once on a machine and stored on disk. The next tour only
+loads them.</p>
+{sections}""",
+        facts,
     )
 
 
@@ -179,7 +161,7 @@ def _stop(stop: Stop) -> str:
 <section id="{html.escape(stop.engine)}">
 <h2><span class="engine">{html.escape(stop.engine)}</span> {html.escape(stop.title)}</h2>
 {about}
-{_picture(stop.picture)}
+{stop.picture.element()}
 <table>
 <thead><tr><th scope="col">{html.escape(stop.heading)}</th>{columns}</tr></thead>
 <tbody>
@@ -202,35 +184,3 @@ def _comparison(row: Comparison, columns: Sequence[str]) -> str:
 def _number(column: str, text: str) -> str:
     """A cell that knows the name of its column: on a phone the head of the table is not shown."""
     return f'<td class="number" data-column="{html.escape(column)}">{html.escape(text)}</td>'
-
-
-def _picture(picture: Picture) -> str:
-    caption = html.escape(picture.caption)
-    *others, (_, plain) = picture.drawings.items()
-    sources = "\n".join(f'<source media="{media}" srcset="{_data(svg)}">' for media, svg in others)
-    return f"""\
-<figure>
-<picture>
-{sources}
-<img src="{_data(plain)}" alt="{caption}">
-</picture>
-<figcaption>{caption}</figcaption>
-</figure>"""
-
-
-def _data(svg: str) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
-
-
-def _svg(draw: Callable[[Axes], Any], ink: str, size: tuple[float, float]) -> str:
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    style: dict[Any, Any] = dict.fromkeys(inks, ink) | {"axes.facecolor": "none", "grid.color": ink}
-    with matplotlib.rc_context({**style, "font.size": 10.5}):
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure.subplots())
-        file = io.StringIO()
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    return file.getvalue()
