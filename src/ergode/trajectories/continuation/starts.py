@@ -87,7 +87,7 @@ def of_equilibrium(task: Task, guess: np.ndarray, known: np.ndarray) -> Start:
 
 
 def _first_steps(task: Task, guess: np.ndarray) -> np.ndarray:
-    """How far a step of Newton's method moves each variable: the unit of one that begins at zero."""
+    """How far a step of Newton moves each variable: the unit of one that begins at zero."""
     w = task.equations.at_rest(guess)
     total = linear_at(task.equations, w, task.parameters).total
     slopes = task.equations.slopes(w[:, None], task.parameters)[:, 0]
