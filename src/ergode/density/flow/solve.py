@@ -112,9 +112,12 @@ class FlowSolver:
                 if not any(record.done for record in self.records):
                     raise
                 self._interrupt()
-        for reached, record in zip(self._reached.tolist(), self.records, strict=True):
-            record.values["time_reached"][...] = reached
+        self.records[0].whole["time_reached"][...] = self._reached
         self._tell()
+
+    @property
+    def _status(self) -> np.ndarray:
+        return self.records[0].whole["status"]
 
     @property
     def unreliable_from(self) -> np.ndarray:
@@ -159,7 +162,7 @@ class FlowSolver:
             found.append((group, int(own["number"])))
         for one in batch.tolist():
             self.records[one].restore(within(state, f"record_{one}."))
-            self.records[one].values["status"][...] = state["status"][one]
+            self._status[one] = state["status"][one]
         self._reached, self._left_out = state["reached"], state["left_out"]
         self.work = {name: int(state[f"work.{name}"]) for name in self.work}
         self.ended_early = str(state["ended_early"])
@@ -169,7 +172,7 @@ class FlowSolver:
         """What `_begun` takes."""
         found: dict[str, Any] = named("work.", self.work) | {
             "waiting": len(self._waiting), "reached": self._reached, "left_out": self._left_out,
-            "status": np.array([one.values["status"] for one in self.records]),
+            "status": self._status,
             "ended_early": self.ended_early,
         }  # fmt: skip
         for k, (group, number) in enumerate(self._waiting):
@@ -360,17 +363,19 @@ class FlowSolver:
         kept = _ratio(moments.log_mass, group.log_mass)[places]
         cut = np.array([self.cut if len(one.index) else 0.0 for one in group.starts])[places]
         records = [self.records[one] for one in which.tolist()]
+        values, where = self.records[0].whole, (which, row)
+        values["grid_shift"][where] = 0.0
         for record, place, middle in zip(records, places.tolist(), mean, strict=True):
-            lattice, pieces = record.lattice, (np.empty(0, np.int64), np.empty(0))
             if self.keep != "none":
                 lattice, (keys, mass) = images.draw(
-                    *carrier.host(place), group.starts[place], lattice, middle
+                    *carrier.host(place), group.starts[place], record.lattice, middle
                 )
                 pieces = resident.sent(keys), resident.sent(mass)
-            record.values["grid_shift"][row] = lattice.centre - record.lattice.centre
-            middle[...] = record.lattice.near(middle, record.lattice.centre)
-            record.keep_cells(row, partial(_same, pieces))
-        values, where = self.records[0].whole, (which, row)
+                values["grid_shift"][record.number, row] = lattice.centre - record.lattice.centre
+                record.keep_cells(row, partial(_same, pieces))
+            record.done = row + 1
+            if record.lattice.turns is not None:
+                middle[...] = record.lattice.near(middle, record.lattice.centre)
         write(
             values, where, mean, moments.covariance[places], kept,
             np.full(carrier.size, np.nan), carrier.point_count,
@@ -415,25 +420,23 @@ class FlowSolver:
     def _end(self, group: Group, place: int, status: Status, why: str) -> None:
         which = int(group.which[place])
         group.active[place] = False
-        self.records[which].values["status"][...] = status
+        self._status[which] = status
         self.ended_early = self.ended_early or why
         if not self.asked.layout.dims and self.records[which].done == 0:
             raise PlanError(why)
 
     def _interrupt(self) -> None:
         for record in self.records:
-            is_open = int(record.values["status"]) == Status.NOT_RUN
+            is_open = self._status[record.number] == Status.NOT_RUN
             if is_open and 0 < record.done < self.asked.times.size:
-                record.values["status"][...] = Status.INTERRUPTED
+                self._status[record.number] = Status.INTERRUPTED
         self.ended_early = "interrupted"
 
     def _tell(self) -> None:
         """Set the status of all, and warn of those that ended early."""
-        count = self.asked.times.size
-        for record in self.records:
-            if record.done == count and int(record.values["status"]) == Status.NOT_RUN:
-                record.values["status"][...] = Status.DONE
-        ended = np.array([int(one.values["status"]) != Status.DONE for one in self.records])
+        done = np.array([one.done for one in self.records]) == self.asked.times.size
+        self._status[done & (self._status == Status.NOT_RUN)] = Status.DONE
+        ended = self._status != Status.DONE
         if not ended.any():
             return
         if not self.asked.layout.dims:
