@@ -14,9 +14,11 @@ from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
-from ergode.density.flow import gaussians, nearest, stepper, sums
+from ergode.density.flow import gaussians, nearest, points_kernels, stepper, sums
 from ergode.density.flow.folds import bends_of, uneven
+from ergode.density.flow.placed import lay
 from ergode.density.flow.points import Start
+from ergode.density.flow.posterior import Posterior
 from ergode.density.flow.smeared import Smeared
 from ergode.density.flow.weighted import Moments, Weighted, brief
 from ergode.density.grid import lattice
@@ -71,10 +73,8 @@ class Carrier(Weighted):
         rtol = np.clip(fine * narrow, least := _RTOL[precision], max(least, 0.1 * fine))
         atol = np.maximum(0.1 * max(fine, least) * deviation, 1e-300)
         q = np.zeros((self.size, self.size)) if noise is None else noise
-        self._rtol, self._atol, self._noise, self._how, self._signs, self._edge = (
-            device.put_together(
-                [rtol, atol, q, np.array([*self._manner, fine]), starts[0].signs, starts[0].is_edge]
-            )
+        self._rtol, self._atol, self._noise, self._how = device.put_together(
+            [rtol, atol, q, np.array([*self._manner, fine])]
         )
         n = self.size
         axes = np.broadcast_to(np.eye(n), (self.count, n, n))
@@ -98,22 +98,46 @@ class Carrier(Weighted):
 
     def _lay(self, starts: list[Start]) -> None:
         """Put points and log-weights on the device; those of one pattern are made there."""
-        device, shape = self.device, starts[0].shape
+        device, shape, self._starts = self.device, starts[0].shape, starts
         self.log_weights = device.empty((self.count, self.point_count), np.float64)
-        is_simple = shape is not None and shape.spacing > 0 and not self._is_wide
-        if not is_simple or any(one.laid is not None or one.shape is not shape for one in starts):
-            points = np.stack([_states(one).T for one in starts], axis=1)
-            self.points = device.empty(points.shape, self.precision)
-            device.copy(np.ascontiguousarray(points, self.precision), self.points)
-            device.copy(np.stack([one.log_weights for one in starts]), self.log_weights)
-            return
-        assert shape is not None
-        self.points = device.empty((self.size, self.count, self.point_count), self.precision)
-        means, edges = (np.stack(both) for both in zip(*(s.frames[0] for s in starts), strict=True))
-        there = device.put_together([means, shape.spacing * edges, shape.places, shape.log_share])
-        kernel = kernels.for_each(stepper.lay, bindings={lattice.DIMENSION: self.size})
-        total = self.count * self.point_count
-        device.run(kernel, total, self.point_count, *there, self.points, self.log_weights)
+        if shape is not None and not self._is_wide:
+            self._signs, self._edge = shape.on(device)[-2:]
+            if all(one.laid is None and one.shape is shape for one in starts):
+                self.points = lay(device, starts, self.precision, self.log_weights)
+                return
+        else:
+            self._signs, self._edge = device.put_together([starts[0].signs, starts[0].is_edge])
+        points = np.stack([_states(one).T for one in starts], axis=1)
+        self.points = device.empty(points.shape, self.precision)
+        device.copy(np.ascontiguousarray(points, self.precision), self.points)
+        device.copy(np.stack([one.log_weights for one in starts]), self.log_weights)
+
+    def posterior(self, which: int, moments: Moments) -> Posterior:
+        """What the points of a density say of its posterior at the first time.
+
+        `moments` are those of all densities.
+        """
+        device, count, start = self.device, self.point_count, self._starts[which]
+        base = device.empty((1, count), np.float64)
+        if start.laid is None:
+            points = lay(device, [start], "float64", base)
+        else:
+            points = device.empty((self.size, 1, count), np.float64)
+            device.copy(np.ascontiguousarray(start.points.T[:, None]), points)
+            device.copy(start.log_weights[None], base)
+        counts = device.empty((1, count), np.float64)
+        smeared = self.log_weights if self._smeared is None else self._smeared.logs
+        periods = np.zeros(self.size) if self._periods is None else np.nan_to_num(
+            self._periods, posinf=0.0
+        )  # fmt: skip
+        numbers = [moments.mean[which], np.diagonal(moments.covariance[which]), periods]
+        device.run(
+            kernels.for_each(points_kernels.widen), count, which, *device.put_together(numbers),
+            self.points, smeared, counts, **brief(count),
+        )  # fmt: skip
+        own, other = (one[which : which + 1] for one in (self.log_weights, smeared))
+        others = self._signs, self._edge, counts
+        return Posterior(device, start, points, base, own, other, others)
 
     @property
     def is_steady(self) -> bool:
@@ -238,10 +262,6 @@ class Carrier(Weighted):
         points = np.asarray(self.device.get(self.points))[:, which].T.astype(np.float64)
         return points, np.array(self.device.get(self.log_weights)[which])
 
-    def smeared(self, which: int) -> np.ndarray:
-        """Logarithms of the smeared weights of a density [point], on the host."""
-        return self.host(which)[1] if self._smeared is None else self._smeared.host(which)
-
     def leave(self, chosen: np.ndarray, start: Start) -> None:
         """Go on with the `chosen` points of a single density, by number, as those of a start."""
         there = self.device.put(chosen)
@@ -250,27 +270,16 @@ class Carrier(Weighted):
             setattr(self, name, self.chosen(getattr(self, name), there))
         self._edge = self.device.put(start.is_edge)
         self.point_count = len(chosen)
-        self.start = start
+        self.start, self._starts = start, [start]
         self._beside = None
         if self._smeared is not None:
             self._smeared.leave(there)
-
-    def chosen(self, source: Any, there: Any) -> Any:
-        """The columns of an array [..., point] whose numbers are `there`, on the device."""
-        old, new = source.shape[-1], there.size
-        rows = source.size // old
-        out = self.device.empty((*source.shape[:-1], new), source.dtype)
-        self.device.run(
-            kernels.for_each(stepper.choose), rows * new, new, there, source.reshape((rows, old)),
-            out.reshape((rows, new)), **brief(rows * new),
-        )  # fmt: skip
-        return out
 
     @property
     def beside(self) -> Any:
         """Neighbours of the points, on the device, as of a `Start`."""
         if self._beside is None:
-            self._beside = self.device.put(self.start.neighbours)
+            self._beside = self.start.neighbours_on(self.device)
         return self._beside
 
     def state(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from ergode.density.flow.points import Start, pattern
 from ergode.models.estimation.priors import Prior
 
-_NUMBERS = "ideal", "spacing", "log_scale", "first_spacing"
+_NUMBERS = "ideal", "spacing", "log_scale", "first_spacing", "is_apart"
 _OF_POINTS = "signs", "is_edge", "index"
 
 

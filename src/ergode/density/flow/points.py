@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.core.math.tall import turned
 from ergode.density.initial import ellipsoid
@@ -29,6 +31,7 @@ DIMENSIONS_OF_LATTICE = 6
 _SOBOL_POINTS = 1 << 17
 _POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
 POINTS_MOST = 1 << 24
+_KEPT_MOST = 1 << 19  # points of a pattern that a device keeps
 _OVERLAP = 1.1  # deviation of a Gaussian cell, in distances of centres
 _WIDE_SPACING = 0.25  # standard deviations
 WIDE_BY_DEFAULT = 6_000  # a default spacing is enlarged to have no more Gaussian cells
@@ -63,10 +66,37 @@ class Pattern:
         """Logarithm of the share of each point of the normal distribution [point]."""
         return np.asarray(self.log_normal - np.logaddexp.reduce(self.log_normal))
 
-    @cached_property
-    def places(self) -> np.ndarray:
-        """Numbers of the points of a lattice along each axis [dimension, point]."""
-        return np.ascontiguousarray(self.index[:, 1:].T, np.int16)
+    def on(self, device: Device) -> PatternOn:
+        """The arrays of the pattern on a device, which keeps those of the latest small ones."""
+        if len(self) > _KEPT_MOST:
+            return _on(self, device)
+        return _kept_on(device, *self.made_by)
+
+
+class PatternOn(NamedTuple):
+    """Arrays of a pattern on a device."""
+
+    places: Any  # [dimension, point]: numbers along the axes of a lattice, or `z` of other points
+    log_share: Any  # [point]
+    log_volume: Any  # [point]
+    signs: Any  # [point]
+    is_edge: Any  # [point]
+
+
+def _on(shape: Pattern, device: Device) -> PatternOn:
+    places = shape.index[:, 1:].astype(np.int16) if shape.spacing else shape.z
+    arrays = [places.T, shape.log_share, shape.log_volume, shape.signs, shape.is_edge]
+    return PatternOn(*device.put_together(arrays))
+
+
+@lru_cache(maxsize=8)
+def _kept_on(device: Device, *made_by: Any) -> PatternOn:
+    return _on(pattern(*made_by), device)
+
+
+@lru_cache(maxsize=8)
+def _neighbours_on(device: Device, *made_by: Any) -> Any:
+    return device.put(pattern(*made_by).neighbours)
 
 
 @lru_cache(maxsize=8)
@@ -158,8 +188,10 @@ class Start:
     # [component, dimension, dimension]: root of the covariance of cells, if they are Gaussians.
     roots: np.ndarray | None = None
     shape: Pattern | None = None  # if the points are a whole pattern
-    # Points [point, variable] and logarithms of their weights; none if they are those of the
-    # pattern for the normal distribution.
+    # Whether weights are those of the prior's density at the points of a pattern, and not those of
+    # the normal distribution.
+    is_apart: bool = False
+    # Points [point, variable] and logarithms of their weights; none if they are a pattern.
     laid: tuple[np.ndarray, np.ndarray] | None = None
 
     def __len__(self) -> int:
@@ -174,13 +206,22 @@ class Start:
         mean, edges = self.frames[0]
         return np.asarray(mean + turned(self.shape.z, edges.T / self.shape.scale))
 
-    @property
+    @cached_property
     def log_weights(self) -> np.ndarray:
         """Logarithms of weights [point], whose sum is one."""
         if self.laid is not None:
             return self.laid[1]
         assert self.shape is not None
-        return self.shape.log_share
+        if not self.is_apart:
+            return self.shape.log_share
+        return self.prior.log_density(self.points) + self.shape.log_volume + self.log_volume
+
+    @property
+    def log_volume(self) -> float:
+        """Logarithm of the volume of the frame of a pattern, and of what makes densities masses."""
+        assert self.shape is not None
+        edges = self.frames[0][1] / self.shape.scale
+        return float(np.linalg.slogdet(edges)[1]) + self.log_scale
 
     @property
     def edge_most(self) -> float:
@@ -193,6 +234,12 @@ class Start:
     def neighbours(self) -> np.ndarray:
         """For each point the next ones along each axis [axis, 2, point]: their places, or -1."""
         return neighbours_of(self.index) if self.shape is None else self.shape.neighbours
+
+    def neighbours_on(self, device: Device) -> Any:
+        """The neighbours on a device."""
+        if self.shape is None or len(self) > _KEPT_MOST:
+            return device.put(self.neighbours)
+        return _neighbours_on(device, *self.shape.made_by)
 
     def whole(self) -> Start:
         """The same lattice, whose edge is where it has no neighbours."""
@@ -288,10 +335,10 @@ def in_frame(
     )  # fmt: skip
     if isinstance(prior, Gaussian) and log_scale is None:
         return start
-    log = prior.log_density(start.points) + shape.log_volume + float(np.linalg.slogdet(root)[1])
+    start = replace(start, is_apart=True, log_scale=log_scale or 0.0)
     if log_scale is None:
-        log_scale = -float(np.logaddexp.reduce(log))
-    return replace(start, log_scale=log_scale, laid=(start.points, log + log_scale))
+        return replace(start, log_scale=-float(np.logaddexp.reduce(start.log_weights)))
+    return start
 
 
 def _effective(log: np.ndarray) -> float:

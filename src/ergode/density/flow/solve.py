@@ -302,7 +302,7 @@ class FlowSolver:
     ) -> tuple[Group, Moments]:
         """New points for a density of a group, until they stand well for its posterior."""
         which, start = group.which[place : place + 1], group.starts[place]
-        weights, edge = _weights(group, place, moments), float(moments.edge[place])
+        posterior, edge = group.carrier.posterior(place, moments), float(moments.edge[place])
         was_at_edge = 0
         for _ in range(ROUNDS):
             is_divided = start.spacing < start.first_spacing
@@ -311,8 +311,8 @@ class FlowSolver:
             is_resolved = is_divided and bool((_agree([start], moments) & _are_seen(moments))[0])
             is_uneven = bool((_agree([start], moments) & (moments.uneven > UNEVEN))[0])
             following = next_start(
-                start, *weights, self.cut, edge if at_edge else 0.0, is_resolved, is_uneven
-            )  # fmt: skip
+                start, posterior, self.cut, edge if at_edge else 0.0, is_resolved, is_uneven
+            )
             if len(following) > POINTS_OF_REFINED and following.spacing < start.spacing:
                 following = start
             fresh = self._replayed(which, [following], number + 1)
@@ -320,7 +320,7 @@ class FlowSolver:
             if following is start or not _which_need([following], moments).any():
                 break
             start = following
-            weights, edge = _weights(fresh, 0, moments), float(moments.edge[0])
+            posterior, edge = fresh.carrier.posterior(0, moments), float(moments.edge[0])
         return fresh, moments
 
     def _index_of(self, number: int) -> int:
@@ -477,18 +477,6 @@ def _drop_faint(group: Group) -> None:
     start = start.only(chosen)
     group.starts[0] = start
     group.carrier.leave(chosen, start)
-
-
-def _weights(
-    group: Group, place: int, moments: Moments
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log-weights of a density, smeared ones, and squared distances of states [point]."""
-    points, log = group.carrier.host(place)
-    size = moments.mean.shape[1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        away = group.carrier.short_way(points[:, :size] - moments.mean[place]) ** 2
-        far = (away / np.diagonal(moments.covariance[place])).max(axis=1)
-    return log, group.carrier.smeared(place), np.where(np.isfinite(far), far, 0.0)
 
 
 def _judged(group: Group) -> Moments:

@@ -434,3 +434,60 @@ def add_up(
     for k in unroll(range(TOGETHER)):
         out[which, first + k, 0, group] = totals[k]
         out[which, first + k, 1, group] = signed[k]
+
+
+def temper(index, count, groups, powers, base, log_weights, out):
+    """Weights of one group of points by one power of the likelihood: a kernel body.
+
+    `base` and `log_weights` [1, count] are those before and after all measurements. Out: `out`
+    [3, power, groups]: the largest logarithm, and sums of weights and squares relative to it.
+    """
+    which = index // groups
+    group = index - which * groups
+    power = powers[which]
+    top = np.float64(-math.inf)
+    for i in range(group * count // groups, (group + 1) * count // groups):
+        if log_weights[0, i] > -math.inf:
+            top = max(top, base[0, i] + power * (log_weights[0, i] - base[0, i]))
+    total = np.float64(0.0)
+    squares = np.float64(0.0)
+    for i in range(group * count // groups, (group + 1) * count // groups):
+        if log_weights[0, i] > -math.inf:
+            weight = math.exp(base[0, i] + power * (log_weights[0, i] - base[0, i]) - top)
+            total += weight
+            squares += weight * weight
+    out[0, which, group] = top
+    out[1, which, group] = total
+    out[2, which, group] = squares
+
+
+def take_power(index, power, base, log_weights, out):
+    """Log-weight of one point by a power of the likelihood: a kernel body."""
+    log = log_weights[0, index]
+    out[0, index] = (
+        base[0, index] + power * (log - base[0, index]) if log > -math.inf else -math.inf
+    )
+
+
+SHELLS = 80
+"""Number of shells, half a deviation thick; the last one has what is beyond."""
+
+
+def shell(index, count, groups, limit, mean, inverse, summits, points, log_weights, out):
+    """Weight of one group of points in each shell around a mean: a kernel body.
+
+    Model: `inverse` [dimension, dimension] of the root of a covariance. Out: `out` [SHELLS + 1,
+    groups], whose last row is the weight beyond a squared distance `limit`; it comes with zeros.
+    """
+    size = mean.size
+    for i in range(index * count // groups, (index + 1) * count // groups):
+        weight = math.exp(log_weights[0, i] - summits[0, 0])
+        square = np.float64(0.0)
+        for d in range(size):
+            along = np.float64(0.0)
+            for e in range(size):
+                along += inverse[d, e] * (points[e, 0, i] - mean[e])
+            square += along * along
+        if square > limit:
+            out[SHELLS, index] += weight
+        out[np.int64(min(math.sqrt(square) * 2.0, np.float64(SHELLS - 1))), index] += weight
