@@ -15,8 +15,9 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.density.flow import gaussians, nearest, points_kernels, stepper, sums
+from ergode.density.flow.cells import Cells, columns, least_of, numbered, places_of, run
 from ergode.density.flow.folds import bends_of, uneven
-from ergode.density.flow.placed import lay
+from ergode.density.flow.placed import cells_of, lay
 from ergode.density.flow.points import Start
 from ergode.density.flow.posterior import Posterior
 from ergode.density.flow.smeared import Smeared
@@ -101,12 +102,21 @@ class Carrier(Weighted):
         device, shape, self._starts = self.device, starts[0].shape, starts
         self.log_weights = device.empty((self.count, self.point_count), np.float64)
         if shape is not None and not self._is_wide:
-            self._signs, self._edge = shape.on(device)[-2:]
+            there = shape.on(device)
+            self._signs, self._edge = there.signs, there.is_edge
             if all(one.laid is None and one.shape is shape for one in starts):
                 self.points = lay(device, starts, self.precision, self.log_weights)
                 return
+        elif isinstance(starts[0].laid, Cells):
+            self._signs, self._edge = starts[0].laid.sign, starts[0].laid.rim
         else:
             self._signs, self._edge = device.put_together([starts[0].signs, starts[0].is_edge])
+        laid = starts[0].laid
+        if isinstance(laid, Cells) and not self._is_wide and self.precision == "float64":
+            self.points = device.empty(laid.points.shape, np.float64)
+            device.copy(laid.points, self.points)
+            device.copy(laid.log, self.log_weights)
+            return
         points = np.stack([_states(one).T for one in starts], axis=1)
         self.points = device.empty(points.shape, self.precision)
         device.copy(np.ascontiguousarray(points, self.precision), self.points)
@@ -118,13 +128,6 @@ class Carrier(Weighted):
         `moments` are those of all densities.
         """
         device, count, start = self.device, self.point_count, self._starts[which]
-        base = device.empty((1, count), np.float64)
-        if start.laid is None:
-            points = lay(device, [start], "float64", base)
-        else:
-            points = device.empty((self.size, 1, count), np.float64)
-            device.copy(np.ascontiguousarray(start.points.T[:, None]), points)
-            device.copy(start.log_weights[None], base)
         counts = device.empty((1, count), np.float64)
         smeared = self.log_weights if self._smeared is None else self._smeared.logs
         periods = np.zeros(self.size) if self._periods is None else np.nan_to_num(
@@ -137,7 +140,7 @@ class Carrier(Weighted):
         )  # fmt: skip
         own, other = (one[which : which + 1] for one in (self.log_weights, smeared))
         others = self._signs, self._edge, counts
-        return Posterior(device, start, points, base, own, other, others)
+        return Posterior(device, start, cells_of(start, device), own, other, others)
 
     @property
     def is_steady(self) -> bool:
@@ -262,18 +265,31 @@ class Carrier(Weighted):
         points = np.asarray(self.device.get(self.points))[:, which].T.astype(np.float64)
         return points, np.array(self.device.get(self.log_weights)[which])
 
-    def leave(self, chosen: np.ndarray, start: Start) -> None:
-        """Go on with the `chosen` points of a single density, by number, as those of a start."""
-        there = self.device.put(chosen)
+    def only_heavy(self, faint: float, fewer: float) -> Start:
+        """Leave out points of a single density that hold the share `faint` together.
+
+        If more than the part `fewer` of the points is left, none is left out. Returns the points.
+        """
+        device, count, start = self.device, self.point_count, self._starts[0]
+        summits = self.summits(self.log_weights)
+        (least,) = least_of(device, summits, self.log_weights, faint)
+        flags = device.empty(count, np.int8)
+        run(device, points_kernels.mark_heavy, count, self.log_weights, least, flags)
+        numbers, left = numbered(device, flags)
+        cells = cells_of(start, device) if left <= fewer * count else None
+        if not isinstance(cells, Cells):
+            return start
+        there = places_of(device, numbers, left)
+        laid = cells.only(numbers, there)
+        start = replace(start, laid=laid, shape=None, is_apart=False)
         killed = () if self._killed is None else ("_killed",)
-        for name in ("points", "log_weights", "_steps", "_signs", *killed):
-            setattr(self, name, self.chosen(getattr(self, name), there))
-        self._edge = self.device.put(start.is_edge)
-        self.point_count = len(chosen)
-        self.start, self._starts = start, [start]
-        self._beside = None
+        for name in ("points", "log_weights", "_steps", *killed):
+            setattr(self, name, columns(device, getattr(self, name), there))
+        self._signs, self._edge, self._beside = laid.sign, laid.rim, None
+        self.point_count, self.start, self._starts = left, start, [start]
         if self._smeared is not None:
             self._smeared.leave(there)
+        return start
 
     @property
     def beside(self) -> Any:
@@ -281,6 +297,15 @@ class Carrier(Weighted):
         if self._beside is None:
             self._beside = self.start.neighbours_on(self.device)
         return self._beside
+
+    @property
+    def index(self) -> Any:
+        """Component and place of each point in its lattice [1 + axis, point], on the device."""
+        if isinstance(self.start.laid, Cells):
+            return self.start.laid.index
+        if self.start.shape is not None:
+            return self.start.shape.on(self.device).index
+        return self.device.put(self.start.index.T)
 
     def state(self) -> dict[str, Any]:
         """What `restore` takes, between two actions."""

@@ -13,6 +13,8 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.density.flow import sums
+from ergode.density.flow.cells import Cells, columns, run
+from ergode.density.flow.placed import Points
 from ergode.density.flow.points import Start
 from ergode.density.flow.weighted import Moments, Weighted, brief
 
@@ -31,15 +33,14 @@ class Posterior(Weighted):
         self,
         device: Device,
         start: Start,
-        points: Any,  # [variable, 1, point]: at the first time
-        base: Any,  # [1, point]: logarithms of weights there
-        log_weights: Any,  # [1, point]: the same by now
+        cells: Cells | Points,  # at the first time
+        log_weights: Any,  # [1, point]: logarithms of weights by now
         smeared: Any,  # [1, point]: smeared ones
         others: tuple[Any, Any, Any],  # `_signs` and `_edge` of the points, and `counts`
     ) -> None:
-        self.device, self.count, self.start = device, 1, start
-        self.size, _, self.point_count = points.shape
-        self.points, self.base, self.log_weights = points, base, log_weights
+        self.device, self.count, self.start, self.cells = device, 1, start, cells
+        self.size, _, self.point_count = cells.points.shape
+        self.points, self.base, self.log_weights = cells.points, cells.log, log_weights
         self.tempered, self.smeared = log_weights, smeared
         # [1, point]: smeared logarithms of weights, with what points that are far away add.
         self._signs, self._edge, self.counts = others
@@ -79,15 +80,18 @@ class Posterior(Weighted):
 
     def at(self, power: float) -> Moments:
         """Moments with a power of the likelihood, whose weights are `tempered` from now on."""
-        if power == 1.0:
-            self.tempered = self.log_weights
-            return self.moments()
-        self.tempered = self.device.empty(self.base.shape, np.float64)
-        self.device.run(
-            kernels.for_each(sums.take_power), self.point_count, power, self.base,
-            self.log_weights, self.tempered, **brief(self.point_count),
-        )  # fmt: skip
+        self.tempered = self.taken(power)
         return self.moments_by(self.tempered)
+
+    def taken(self, power: float) -> Any:
+        """Logarithms of weights [1, point] with a power of the likelihood, on the device."""
+        if power == 1.0:
+            return self.log_weights
+        out = self.device.empty(self.base.shape, np.float64)
+        run(
+            self.device, sums.take_power, self.point_count, power, self.base, self.log_weights, out
+        )  # fmt: skip
+        return out
 
     def beyond(
         self, log_weights: Any, mean: np.ndarray, root: np.ndarray, limit: float
@@ -108,16 +112,12 @@ class Posterior(Weighted):
         total = np.sum(shells)
         return float(outside / total), np.array(shells) / total
 
-    def host(self) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of weights, and `counts` [point], on the host."""
-        return tuple(np.array(self.device.get(one))[0] for one in (self.log_weights, self.counts))
-
     def some(self) -> tuple[np.ndarray, np.ndarray]:
         """Some points [point, variable], and logarithms of their densities, on the host."""
         numbers = np.arange(0, self.point_count, max(1, self.point_count // _SEEN))
         there = self.device.put(numbers)
         points, log = (
-            np.asarray(self.device.get(self.chosen(one, there)))[..., 0, :]
+            np.asarray(self.device.get(columns(self.device, one, there)))[..., 0, :]
             for one in (self.points, self.log_weights)
         )
         shape = self.start.shape

@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 from ergode.core.math.tall import turned
-from ergode.density.flow.points import Start, count_of, in_frame, least_of, neighbours_of
+from ergode.density.flow import points_kernels
+from ergode.density.flow.cells import Cells, Table, least_of, parts_of, run, run_parts
+from ergode.density.flow.placed import weigh_by_prior
+from ergode.density.flow.points import Start, count_of, in_frame
 from ergode.density.flow.posterior import Posterior
 from ergode.models.estimation.covariances import root_of
 
@@ -30,6 +33,9 @@ HIDDEN = 0.01
 
 UNEVEN = 0.02
 """Difference of points of even and odd numbers above which it is, in deviations."""
+
+POINTS_OF_REFINED = 300_000
+"""Points of a divided lattice above which cells are not divided."""
 
 ROUNDS = 20
 """Largest number of lattices in a row."""
@@ -96,8 +102,7 @@ def next_start(
     if is_new:
         found = in_frame(start.prior, mean, root, spacing, cut, start.log_scale)
         return replace(found, roots=start.roots, first_spacing=start.first_spacing)
-    log_weights, counts = posterior.host()
-    return divided(start, posterior, log_weights, counts, 1 if is_resolved else 2, is_uneven)
+    return divided(start, posterior, 1 if is_resolved else 2, is_uneven)
 
 
 def _laid_again(start: Start, posterior: Posterior, cut: float) -> Start:
@@ -122,12 +127,6 @@ def _laid_again(start: Start, posterior: Posterior, cut: float) -> Start:
         if power == 1.0 and max(np.abs(shift).max(), np.abs(change).max()) < _NEARLY:
             return start
     return in_frame(start.prior, mean, _WIDER * root, start.spacing, cut, start.log_scale)
-
-
-def _normal(log_weights: np.ndarray) -> np.ndarray:
-    """Weights whose sum is one."""
-    weight = np.exp(log_weights - log_weights.max())
-    return np.asarray(weight / weight.sum())
 
 
 def _wider(root: np.ndarray, start: Start) -> np.ndarray:
@@ -155,112 +154,63 @@ def _cut(
     return min(float(chdtrc(len(root), reach**2)), cut)
 
 
-def divided(
-    start: Start, posterior: Posterior, log_weights: np.ndarray, counts: np.ndarray, parts: int,
-    is_uneven: bool,
-) -> Start:  # fmt: skip
+def divided(start: Start, posterior: Posterior, parts: int, is_uneven: bool) -> Start:
     """A lattice of cells with weight and their neighbours, each divided into `parts` along an axis.
 
     For a posterior that is not alike a Gaussian, such as a filament. Along axes where the posterior
-    changes little from cell to cell, cells stay whole, unless it `is_uneven` (see `folds`).
+    changes little from cell to cell, cells stay whole, unless it `is_uneven` (see `folds`). The
+    same lattice, if there would be far too many cells.
     """
-    size = start.index.shape[1] - 1
-    known = np.isfinite(log_weights)
-    base, gain = start.log_weights, np.where(known, log_weights - start.log_weights, -np.inf)
+    device, cells = posterior.device, posterior.cells
+    assert isinstance(cells, Cells)
     # A filament that passes between the centres of cells shows in a tempered density.
-    power = posterior.power(FEWEST * start.ideal)
-    weight = _normal(base + (power * gain if power > 0 else 0.0))
-    central = np.flatnonzero(weight >= least_of(weight, _OUTER))
-    has_weight = weight >= least_of(weight, _FAINT)
-    weight = _normal(counts)
-    has_weight |= weight >= least_of(weight, _UNSEEN)
-    cells = _with_neighbours(start, has_weight, central)
+    log = posterior.taken(posterior.power(FEWEST * start.ideal))
+    outer, faint = least_of(device, posterior.summits(log), log, _OUTER, _FAINT)
+    counts = posterior.counts
+    (unseen,) = least_of(device, posterior.summits(counts), counts, _UNSEEN)
+    central, chosen = (device.empty(len(cells), np.int8) for _ in range(2))
+    run(
+        device, points_kernels.mark, len(cells), log, counts, outer, faint, unseen, central, chosen
+    )  # fmt: skip
+    size = posterior.size
     along = np.full(size, parts)
-    if not is_uneven:
-        along = _divisions(start, log_weights, central, parts)
-    corners = np.indices(tuple(along)).reshape(size, -1).T
+    if parts > 1 and not is_uneven:
+        along = _divisions(posterior, cells, central, parts)
+    table = Table(cells, central, chosen)
+    if len(table) * np.prod(along) > POINTS_OF_REFINED and np.prod(along) > 1:
+        return start
     finer = float(np.prod(along)) ** (1.0 / size)  # edges keep their volume
     spacing = start.spacing / finer
-    points = np.empty((len(cells), len(corners), size))
-    log = np.empty(points.shape[:2])
     frames = []
-    for component, (origin, edges) in enumerate(start.frames):
+    for origin, edges in start.frames:
         # The first part of a cell lies before its centre.
         edges = edges * (finer / along)
-        first = origin - 0.5 * spacing * edges @ (along - 1.0)
-        own = cells[:, 0] == component if len(start.frames) > 1 else slice(None)
-        parents = first + turned(cells[own, 1:] * along, spacing * edges.T)
-        there = parents[:, None] + corners @ (spacing * edges.T)
-        volume = float(np.linalg.slogdet(edges)[1]) + size * np.log(spacing)
-        density = start.log_density(component, there.reshape(-1, size)) + volume
-        points[own], log[own] = there, density.reshape(-1, len(corners))
-        frames.append((first, edges))
-    index = np.empty((*log.shape, 1 + size), np.int32)
-    index[..., 0] = cells[:, :1]
-    index[..., 1:] = cells[:, None, 1:] * along + corners
-    index = index.reshape(-1, 1 + size)
-    made = replace(
-        start, laid=(points.reshape(-1, size), log.ravel()),
-        signs=(1 - 2 * (index[:, 1:].sum(axis=1) & 1)).astype(np.int8), index=index,
-        spacing=spacing, frames=tuple(frames), shape=None,
-    )  # fmt: skip
-    made.__dict__["neighbours"] = _of_parts(neighbours_of(cells), along, corners)
-    return made.whole()
+        frames.append((origin - 0.5 * spacing * edges @ (along - 1.0), edges))
+    origins, edges = (np.stack(both) for both in zip(*frames, strict=True))
+    made = table.divided(along, origins, spacing * edges)
+    found = replace(
+        start, laid=made, spacing=spacing, frames=tuple(frames), shape=None, is_apart=False
+    )
+    weigh_by_prior(found, made, spacing * edges)
+    return found
 
 
-def _with_neighbours(start: Start, chosen: np.ndarray, central: np.ndarray) -> np.ndarray:
-    """Index of the `chosen` cells (a mask), and of all beside the `central` ones (numbers)."""
-    chosen, missing = chosen.copy(), []
-    for d, both in enumerate(start.neighbours):
-        for step, there in zip((1, -1), both[:, central], strict=True):
-            chosen[there[there >= 0]] = True
-            beyond = start.index[central[there < 0]]
-            beyond[:, 1 + d] += step
-            missing.append(beyond)
-    return np.concatenate([start.index[chosen], np.unique(np.concatenate(missing), axis=0)])
-
-
-def _of_parts(beside: np.ndarray, along: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Neighbours [axis, 2, part] of the parts of cells, from those `beside` each cell.
-
-    The parts of a cell lie `along` the axes at `corners`, and are numbered cell after cell.
-    """
-    count, each = beside.shape[-1], len(corners)
-    found = np.empty((len(along), 2, count, each), np.int32)
-    own = np.arange(count, dtype=np.int32) * each
-    for d in range(len(along)):
-        stride = int(np.prod(along[d + 1 :]))
-        for side, (step, last) in enumerate(((1, along[d] - 1), (-1, 0))):
-            cell = np.where(beside[d, side] < 0, -1, beside[d, side] * each)
-            for number, place in enumerate(corners[:, d]):
-                if place != last:
-                    found[d, side, :, number] = own + (number + step * stride)
-                else:
-                    across = number - step * (along[d] - 1) * stride
-                    found[d, side, :, number] = np.where(cell < 0, -1, cell + across)
-    return found.reshape(len(along), 2, -1)
-
-
-def _divisions(
-    start: Start, log_weights: np.ndarray, chosen: np.ndarray, parts: int
-) -> np.ndarray:  # fmt: skip
+def _divisions(posterior: Posterior, cells: Cells, central: Any, parts: int) -> np.ndarray:
     """Number of parts of a cell along each axis, `parts` or one.
 
-    Cells are divided along the axis where the posterior changes most from one of the `chosen`
+    Cells are divided along the axis where the posterior changes most from one of the `central`
     points to its neighbours, and along axes where it changes at least about a third as much.
     """
-    if parts == 1:
-        return np.ones(start.index.shape[1] - 1, np.int64)
-    up, down = start.neighbours[..., chosen].swapaxes(0, 1)
-    with np.errstate(invalid="ignore"):
-        change = np.where((up < 0) | (down < 0), np.nan, log_weights[up] - log_weights[down])
-    known = np.isfinite(change)
-    weight = np.where(known, np.exp(log_weights[chosen] - log_weights.max()), 0.0)
-    square = (weight * np.where(known, change, 0.0) ** 2).sum(axis=1)
-    total = weight.sum(axis=1)
+    device, log = posterior.device, posterior.log_weights
+    out = device.zeros((2, posterior.size, parts_of(len(cells))), np.float64)
+    run_parts(
+        device, points_kernels.changes, len(cells), posterior.summits(log), log, cells.beside,
+        central, out,
+    )  # fmt: skip
+    square, total = np.asarray(device.get(out)).sum(axis=2)
     if not np.all(total > 0):
         return np.full(len(total), parts)
-    square /= total
+    square = square / total
     return np.where(square >= _ALIKE**2 * square.max(), parts, 1)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.density.flow import sums
+from ergode.density.flow.cells import columns
 from ergode.density.flow.weighted import Moments, brief
 from ergode.density.grid import lattice
 
@@ -118,7 +119,7 @@ class Smeared:
     def leave(self, there: Any) -> None:
         """Go on with points whose numbers are `there`, on the device."""
         for name in ("_before", "logs", "_widest"):
-            setattr(self, name, self._carrier.chosen(getattr(self, name), there))
+            setattr(self, name, columns(self._carrier.device, getattr(self, name), there))
 
 
 _THIN_MOST = 1e-4  # of the smeared weight in cells with a thin likelihood, that is left alone

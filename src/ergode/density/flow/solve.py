@@ -17,7 +17,7 @@ from ergode.density.flow import images
 from ergode.density.flow.approach import law_of
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.kept import named, restored_start, start_state
-from ergode.density.flow.points import Start, least_of, start_of, wide_start_of
+from ergode.density.flow.points import Start, start_of, wide_start_of
 from ergode.density.flow.relattice import AGREED, FEWEST, HIDDEN, ROUNDS, UNEVEN, next_start
 from ergode.density.flow.reliable import unreliable_from
 from ergode.density.flow.weighted import Moments
@@ -313,8 +313,6 @@ class FlowSolver:
             following = next_start(
                 start, posterior, self.cut, edge if at_edge else 0.0, is_resolved, is_uneven
             )
-            if len(following) > POINTS_OF_REFINED and following.spacing < start.spacing:
-                following = start
             fresh = self._replayed(which, [following], number + 1)
             moments = _judged(fresh)
             if following is start or not _which_need([following], moments).any():
@@ -361,7 +359,7 @@ class FlowSolver:
         self._reached[which] = time
         unkilled = _ratio(carrier.log_unkilled(moments.log_mass), group.log_mass)[places]
         kept = _ratio(moments.log_mass, group.log_mass)[places]
-        cut = np.array([self.cut if len(one.index) else 0.0 for one in group.starts])[places]
+        cut = np.array([self.cut if one.has_cells else 0.0 for one in group.starts])[places]
         records = [self.records[one] for one in which.tolist()]
         values, where = self.records[0].whole, (which, row)
         values["grid_shift"][where] = 0.0
@@ -407,9 +405,9 @@ class FlowSolver:
                     group, place, Status.IMPOSSIBLE, _IMPOSSIBLE.format(time=measurement.time)
                 )
                 continue
-            edge = float(after.edge[place]) if len(group.starts[place].index) else 0.0
+            edge = float(after.edge[place]) if group.starts[place].has_cells else 0.0
             # Halves that disagree leave the error unknown.
-            known = agreed[place] or not len(group.starts[place].index)
+            known = agreed[place] or not group.starts[place].has_cells
             error = max(float(after.mean_error[place]), float(unseen[place])) if known else np.inf
             record.after_measurement(
                 index, _summary(after, group, place), edge, error,
@@ -460,23 +458,14 @@ _TURNED_MOST = 0.4  # of a period between neighbours: they have no common direct
 _POINTS_AT_ONCE = 1 << 24
 _NARROW = 10.0  # times narrower points than the prior's have errors relative to their width
 _TIMES_AT_EDGE = 6
-POINTS_OF_REFINED = 300_000
 _FAINT = 1e-6  # points with at most this share of the weight are left out after a measurement
 _FEWER = 0.7  # of the points: if more are left, none is left out
 
 
 def _drop_faint(group: Group) -> None:
     """Leave out points of a single density that hold next to nothing together."""
-    start, log = group.starts[0], group.carrier.host(0)[1]
-    if not len(start.index) or not group.active.all():
-        return
-    weight = np.exp(log - log.max())
-    chosen = np.flatnonzero(weight >= least_of(weight, _FAINT))
-    if len(chosen) > _FEWER * len(log):
-        return
-    start = start.only(chosen)
-    group.starts[0] = start
-    group.carrier.leave(chosen, start)
+    if group.starts[0].has_cells and group.active.all():
+        group.starts[0] = group.carrier.only_heavy(_FAINT, _FEWER)
 
 
 def _judged(group: Group) -> Moments:

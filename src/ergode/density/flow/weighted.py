@@ -10,7 +10,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.density.flow import gaussians, points_kernels, sums
+from ergode.density.flow import gaussians, sums
 from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
@@ -247,17 +247,6 @@ class Weighted:
             **brief(total, total // self.groups * self.point_count),
         )  # fmt: skip
         return self.gathered(out)
-
-    def chosen(self, source: Any, there: Any) -> Any:
-        """The columns of an array [..., point] whose numbers are `there`, on the device."""
-        old, new = source.shape[-1], there.size
-        rows = source.size // old
-        out = self.device.empty((*source.shape[:-1], new), source.dtype)
-        self.device.run(
-            kernels.for_each(points_kernels.choose), rows * new, new, there,
-            source.reshape((rows, old)), out.reshape((rows, new)), **brief(rows * new),
-        )  # fmt: skip
-        return out
 
     def gathered(self, found: Any) -> Any:
         """Sums [..., group] of fewer groups, on the device."""
