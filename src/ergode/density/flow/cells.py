@@ -109,7 +109,7 @@ def numbered(device: Device, flags: Any) -> tuple[Any, int]:
 def places_of(device: Device, numbers: Any, count: int) -> Any:
     """Places of what has the numbers from 0 to `count`, on the device."""
     out = device.empty(count, np.int64)
-    run(device, points_kernels.place_numbers, numbers.size, numbers, out)
+    run_parts(device, points_kernels.place_numbers, numbers.size, numbers, out)
     return out
 
 
@@ -140,21 +140,25 @@ class Table:
             device, points_kernels.mark_beside, count, count, cells.beside, central, chosen, missing
         )  # fmt: skip
         numbers, kept = numbered(device, chosen)
-        _, lacking = numbered(device, missing)
-        room = 1 << int(2 * (kept + lacking) + 15).bit_length()
+        sides, most = numbered(device, missing)
+        room = 1 << int(2 * (kept + most) + 15).bit_length()
         self.keys, self.values = device.empty(room, np.int64), device.zeros(room, np.int64)
         run(device, points_kernels.empty_out, room, self.keys)
-        both = self.keys, self.values
-        beyond = count, missing, cells.index
-        run(device, points_kernels.claim, missing.size, *beyond, *both)
-        run(device, points_kernels.is_claimed, missing.size, *beyond, *both)
-        made, more = numbered(device, missing)
+        both, lacking = (self.keys, self.values), places_of(device, sides, most)
+        more = 0
+        if most:
+            flags = device.empty(most, np.int8)
+            run(device, points_kernels.claim, most, lacking, cells.index, *both)
+            run(device, points_kernels.is_claimed, most, lacking, cells.index, *both, flags)
+            made, more = numbered(device, flags)
         self.index = device.empty((1 + axes, kept + more), np.int32)
-        run(device, points_kernels.take_cell, count, numbers, cells.index, self.index, *both)
-        run(
-            device, points_kernels.make_cell, missing.size, count, kept, made, cells.index,
-            self.index, *both,
-        )  # fmt: skip
+        some = places_of(device, numbers, kept)
+        run(device, points_kernels.take_cell, kept, some, cells.index, self.index, *both)
+        if more:
+            run(
+                device, points_kernels.make_cell, most, kept, lacking, made, cells.index,
+                self.index, *both,
+            )  # fmt: skip
         self.device = device
 
     def __len__(self) -> int:

@@ -112,10 +112,11 @@ def number_flags(index, count, parts, before, flags, out):
         number += 1 if is_set else 0
 
 
-def place_numbers(index, numbers, out):
-    """Put the place of one flag where its number says: a kernel body. Out: `out` [number]."""
-    if numbers[index] >= 0:
-        out[numbers[index]] = index
+def place_numbers(index, count, parts, numbers, out):
+    """Put places of flags, of one part, where their numbers say: a kernel body. Out: `out`."""
+    for i in range(index * count // parts, (index + 1) * count // parts):
+        if numbers[i] >= 0:
+            out[numbers[i]] = i
 
 
 BINS = 256
@@ -231,49 +232,49 @@ def insert(keys, key):
     return slot
 
 
-def take_cell(index, numbers, cells, out, keys, values):
-    """Take one cell over that has a number, and put it into the table: a kernel body.
+def take_cell(index, chosen, cells, out, keys, values):
+    """Take one `chosen` cell over, and put it into the table: a kernel body.
 
-    Model: `cells` [1 + axis, count] and their `numbers` [count], or -1. Out: `out` [1 + axis,
-    number], and the table.
+    Model: `cells` [1 + axis, count]. Out: `out` [1 + axis, chosen], and the table.
     """
-    number = numbers[index]
-    if number >= 0:
-        for d in range(cells.shape[0]):
-            out[d, number] = cells[d, index]
-        values[insert(keys, key_of(cells, index))] = -number - 1
+    for d in range(cells.shape[0]):
+        out[d, index] = cells[d, chosen[index]]
+    values[insert(keys, key_of(cells, chosen[index]))] = -index - 1
 
 
-def claim(index, count, missing, cells, keys, values):
-    """Put one missing cell into the table; the last that lacks it makes it: a kernel body."""
-    if missing[index] != 0:
-        atomic_max(values, insert(keys, _key_beside(index, count, cells)), np.int64(index + 1))
+def claim(index, lacking, cells, keys, values):
+    """Put one lacking cell into the table; the last that lacks it makes it: a kernel body.
+
+    Model: numbers of sides that are `lacking`, as in `mark_beside`.
+    """
+    atomic_max(values, insert(keys, _key_beside(lacking[index], cells)), np.int64(index + 1))
 
 
-def _key_beside(index, count, cells):
-    side = index // count
-    axis = side // 2
+def _key_beside(side, cells):
+    count = cells.shape[1]
+    which = side // count
+    axis = which // 2
     step = step_of(axis + 1)
-    return key_of(cells, index - side * count) + (step if side - 2 * axis == 0 else -step)
+    return key_of(cells, side - which * count) + (step if which - 2 * axis == 0 else -step)
 
 
-def is_claimed(index, count, missing, cells, keys, values):
-    """Whether who lacks a cell here makes it: a kernel body. In and out: `missing`."""
-    if missing[index] != 0:
-        there = values[slot_of(keys, _key_beside(index, count, cells))]
-        missing[index] = 1 if there == index + 1 else 0
+def is_claimed(index, lacking, cells, keys, values, out):
+    """Whether who lacks a cell here makes it: a kernel body. Out: `out` [lacking]."""
+    there = values[slot_of(keys, _key_beside(lacking[index], cells))]
+    out[index] = 1 if there == index + 1 else 0
 
 
-def make_cell(index, count, first, numbers, cells, out, keys, values):
-    """Make one missing cell that has a number, from `first` on: a kernel body."""
+def make_cell(index, first, lacking, numbers, cells, out, keys, values):
+    """Make one lacking cell that has a number, from `first` on: a kernel body."""
     if numbers[index] >= 0:
-        side = index // count
-        axis = side // 2
+        count = cells.shape[1]
+        which = lacking[index] // count
+        axis = which // 2
         number = first + numbers[index]
         for d in range(cells.shape[0]):
-            out[d, number] = cells[d, index - side * count]
-        out[axis + 1, number] += 1 if side - 2 * axis == 0 else -1
-        values[slot_of(keys, _key_beside(index, count, cells))] = -number - 1
+            out[d, number] = cells[d, lacking[index] - which * count]
+        out[axis + 1, number] += 1 if which - 2 * axis == 0 else -1
+        values[slot_of(keys, _key_beside(lacking[index], cells))] = -number - 1
 
 
 # ---- parts of cells
