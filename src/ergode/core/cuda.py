@@ -319,12 +319,24 @@ def keep_no_block_of(array: Any) -> None:
         finalizer.detach()
 
 
+_LAYOUTS: dict[Any, dict[str, Any]] = {}
+"""What arrays of a shape and type have in common: numba takes longer for it than for a launch."""
+_LAYOUTS_MOST = 4096
+
+
 def _of_layout(shape: tuple[int, ...], dtype: Any, memory: Any) -> Any:
     """Contiguous array in this memory."""
+    if memory is not None and (shape, dtype) in _LAYOUTS:
+        made = DeviceNDArray.__new__(DeviceNDArray)
+        vars(made).update(_LAYOUTS[shape, dtype], gpu_data=memory)
+        return made
     strides = [np.dtype(dtype).itemsize]
     for length in shape[:0:-1]:
         strides.insert(0, strides[0] * length)
-    return DeviceNDArray(shape, tuple(strides[: len(shape)]), dtype, gpu_data=memory)
+    made = DeviceNDArray(shape, tuple(strides[: len(shape)]), dtype, gpu_data=memory)
+    if memory is not None and len(_LAYOUTS) < _LAYOUTS_MOST:
+        _LAYOUTS[shape, dtype] = {k: v for k, v in vars(made).items() if k != "gpu_data"}
+    return made
 
 
 def _carved(memory: Any, layouts: Sequence[tuple[tuple[int, ...], Any]], starts: list[int]) -> Any:

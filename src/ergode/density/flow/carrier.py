@@ -74,15 +74,14 @@ class Carrier(Weighted):
         rtol = np.clip(fine * narrow, least := _RTOL[precision], max(least, 0.1 * fine))
         atol = np.maximum(0.1 * max(fine, least) * deviation, 1e-300)
         q = np.zeros((self.size, self.size)) if noise is None else noise
-        self._rtol, self._atol, self._noise, self._how = device.put_together(
-            [rtol, atol, q, np.array([*self._manner, fine])]
-        )
         n = self.size
         axes = np.broadcast_to(np.eye(n), (self.count, n, n))
         none = np.zeros((self.count, n)), np.zeros((self.count, 2 + n))
         rows = [away, deviation, axes, parameters, *none]
-        self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
-        (self._exact,) = device.put_together([parameters])
+        numbers = [rtol, atol, q, np.array([*self._manner, fine]), parameters]
+        there = device.put_together([*numbers, *(row.astype(precision) for row in rows)])
+        self._rtol, self._atol, self._noise, self._how, self._exact = there[:5]
+        self._frame = Frame(*there[5:])
         self.start = starts[0]
         self._smeared: Smeared | None = None
         self._beside: Any = None
@@ -271,8 +270,8 @@ class Carrier(Weighted):
         If more than the part `fewer` of the points is left, none is left out. Returns the points.
         """
         device, count, start = self.device, self.point_count, self._starts[0]
-        summits = self.summits(self.log_weights)
-        (least,) = least_of(device, summits, self.log_weights, faint)
+        top = float(np.asarray(device.get(self.summits(self.log_weights)))[0, 0])
+        (least,) = least_of(device, top, self.log_weights, faint)
         flags = device.empty(count, np.int8)
         run(device, points_kernels.mark_heavy, count, self.log_weights, least, flags)
         numbers, left = numbered(device, flags)

@@ -113,15 +113,15 @@ def places_of(device: Device, numbers: Any, count: int) -> Any:
     return out
 
 
-def least_of(device: Device, summits: Any, log_weights: Any, *shares: float) -> list[float]:
+def least_of(device: Device, top: float, log_weights: Any, *shares: float) -> list[float]:
     """Logarithms of weights, such that those below hold at most each of some shares of the sum.
 
-    They are the largest, but for an eighth: weights are counted in bins.
+    They are the largest, but for an eighth: weights are counted in bins below the `top`, which is
+    at least the largest.
     """
     count = log_weights.size
     out = device.zeros((points_kernels.BINS, parts_of(count)), np.float64)
-    run_parts(device, points_kernels.bin_weights, count, summits, log_weights, out)
-    top = float(np.asarray(device.get(summits))[0, 0])
+    run_parts(device, points_kernels.bin_weights, count, top, log_weights, out)
     bins = np.asarray(device.get(out)).sum(axis=1)
     below = bins.sum() - np.cumsum(bins)  # what is fainter than each bin
     found = [int(np.argmax(below <= share * bins.sum())) for share in shares]

@@ -125,15 +125,15 @@ BINS = 256
 _BINS_IN_UNIT = 8.0
 
 
-def bin_weights(index, count, parts, summits, log_weights, out):
+def bin_weights(index, count, parts, top, log_weights, out):
     """Weights of one part of the points, by the logarithms of weights: a kernel body.
 
     Out: `out` [BINS, parts], which comes with zeros.
     """
     for i in range(index * count // parts, (index + 1) * count // parts):
-        below = summits[0, 0] - log_weights[0, i]
+        below = top - log_weights[0, i]
         if below < math.inf:
-            which = np.int64(min(below * _BINS_IN_UNIT, np.float64(BINS - 1)))
+            which = np.int64(max(min(below * _BINS_IN_UNIT, np.float64(BINS - 1)), 0.0))
             out[which, index] += math.exp(-below)
 
 
@@ -166,14 +166,14 @@ def mark_beside(index, count, beside, central, chosen, missing):
             missing[(d * 2 + side) * count + index] = 1 if there < 0 and central[index] != 0 else 0
 
 
-def changes(index, count, parts, summits, log_weights, beside, central, out):
+def changes(index, count, parts, top, log_weights, beside, central, out):
     """Weighted squared changes of log-weights along each axis, of one part: a kernel body.
 
     Out: `out` [2, axis, parts], squares and weights, which comes with zeros.
     """
     for i in range(index * count // parts, (index + 1) * count // parts):
         if central[i] != 0:
-            weight = math.exp(log_weights[0, i] - summits[0, 0])
+            weight = math.exp(log_weights[0, i] - top)
             for d in range(beside.shape[0]):
                 up = beside[d, 0, i]
                 down = beside[d, 1, i]

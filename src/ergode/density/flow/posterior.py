@@ -6,6 +6,8 @@ that they have now. Arrays of points stay on the device: the host gets sums over
 
 from __future__ import annotations
 
+import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,12 +18,10 @@ from ergode.density.flow import sums
 from ergode.density.flow.cells import Cells, columns, run
 from ergode.density.flow.placed import Points
 from ergode.density.flow.points import Start
-from ergode.density.flow.weighted import Moments, Weighted, brief
+from ergode.density.flow.weighted import Weighted, brief
 
-_POWERS = 1.25 ** -np.arange(129.0)
-"""Powers of a likelihood that are tried, from one down."""
-
-_TRIED = {True: 16, False: 4}  # powers at once on CUDA and on a CPU, after the first
+_POWERS_MOST = 128  # that are tried, from one down; see `sums.temper`
+_TRIED = {True: 16, False: 2}  # powers at once on CUDA and on a CPU
 _PARTS = 256  # groups of points, at most, whose sums the host adds
 _SEEN = 8192  # points that tell a parabola
 
@@ -42,6 +42,7 @@ class Posterior(Weighted):
         self.size, _, self.point_count = cells.points.shape
         self.points, self.base, self.log_weights = cells.points, cells.log, log_weights
         self.tempered, self.smeared = log_weights, smeared
+        self.top = self.own_top = 0.0  # of the tempered logarithms of weights, and of those by now
         # [1, point]: smeared logarithms of weights, with what points that are far away add.
         self._signs, self._edge, self.counts = others
 
@@ -49,41 +50,42 @@ class Posterior(Weighted):
     def _parts(self) -> int:
         return min(_PARTS, self.groups)
 
-    def power(self, wanted: float) -> float:
-        """The largest power up to one of the likelihood that leaves an effective number of points.
+    def temper(self, wanted: float) -> float:
+        """Take the likelihood to the largest power up to one that leaves enough effective points.
 
-        If none does, the one that leaves the most of them.
+        If none does, to the one that leaves the most of them. Returns the power.
         """
-        best, most = 0.0, 0.0
-        for powers in np.split(_POWERS, range(1, len(_POWERS), _TRIED[self.device.is_cuda])):
-            effective = self._effective(powers)
-            if len(enough := np.flatnonzero(effective >= wanted)):
-                return float(powers[enough[0]])
-            if effective.max() > most:
-                best, most = float(powers[effective.argmax()]), float(effective.max())
+        best, most, power = 1.0, 0.0, 1.0
+        each = _TRIED[self.device.is_cuda]
+        for first in range(0, _POWERS_MOST, each):
+            effective, tops = self._effective(first, each)
+            is_enough = effective >= wanted
+            which = int(is_enough.argmax() if is_enough.any() else effective.argmax())
+            if is_enough.any() or effective[which] > most:
+                power, self.top = math.exp(sums.STEP * (first + which)), float(tops[which])
+                best, most = power, float(effective[which])
+            self.own_top = float(tops[0]) if first == 0 else self.own_top
+            if is_enough.any():
+                break
+        self.tempered = self._taken(best)
         return best
 
-    def _effective(self, powers: np.ndarray) -> np.ndarray:
-        """Effective numbers of points with each of some powers of the likelihood."""
-        out = self.device.empty((3, len(powers), self._parts), np.float64)
-        total = len(powers) * self._parts
+    def _effective(self, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Effective numbers of points with some powers of the likelihood, and largest weights."""
+        out = self.device.empty((3, count, self._parts), np.float64)
+        total = count * self._parts
         self.device.run(
-            kernels.for_each(sums.temper), total, self.point_count, self._parts,
-            self.device.put(powers), self.base, self.log_weights, out,
-            **brief(total, len(powers) * self.point_count),
+            kernels.for_each(sums.temper), total, self.point_count, self._parts, first, self.base,
+            self.log_weights, out, **brief(total, count * self.point_count),
         )  # fmt: skip
         top, added, squares = np.asarray(self.device.get(out))
+        tops = top.max(axis=1)
         with np.errstate(invalid="ignore"):
-            scale = np.exp(top - top.max(axis=1, keepdims=True))
+            scale = np.exp(top - tops[:, None])
             found = (added * scale).sum(axis=1) ** 2 / (squares * scale**2).sum(axis=1)
-        return np.nan_to_num(found)
+        return np.nan_to_num(found), tops
 
-    def at(self, power: float) -> Moments:
-        """Moments with a power of the likelihood, whose weights are `tempered` from now on."""
-        self.tempered = self.taken(power)
-        return self.moments_by(self.tempered)
-
-    def taken(self, power: float) -> Any:
+    def _taken(self, power: float) -> Any:
         """Logarithms of weights [1, point] with a power of the likelihood, on the device."""
         if power == 1.0:
             return self.log_weights
@@ -93,19 +95,24 @@ class Posterior(Weighted):
         )  # fmt: skip
         return out
 
+    @cached_property
+    def smeared_top(self) -> float:
+        """The largest smeared logarithm of a weight."""
+        return float(np.asarray(self.device.get(self.summits(self.smeared)))[0, 0])
+
     def beyond(
-        self, log_weights: Any, mean: np.ndarray, root: np.ndarray, limit: float
+        self, log_weights: Any, top: float, mean: np.ndarray, root: np.ndarray, limit: float
     ) -> tuple[float, np.ndarray]:
         """Share of the weight beyond a squared distance `limit`, and how much lies in each shell.
 
         Distances are those from a mean, in deviations by the root of a covariance; shells are half
-        a deviation thick.
+        a deviation thick. The largest logarithm is the `top`.
         """
         out = self.device.zeros((sums.SHELLS + 1, self._parts), np.float64)
         there = self.device.put_together([mean, np.linalg.inv(root)])
         self.device.run(
-            kernels.for_each(sums.shell), self._parts, self.point_count, self._parts, limit,
-            *there, self.summits(log_weights), self.points, log_weights, out,
+            kernels.for_each(sums.shell), self._parts, self.point_count, self._parts, limit, top,
+            *there, self.points, log_weights, out,
             **brief(self._parts, self.point_count),
         )  # fmt: skip
         *shells, outside = np.asarray(self.device.get(out)).sum(axis=1)

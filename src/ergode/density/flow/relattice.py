@@ -70,8 +70,8 @@ def next_start(
         return _laid_again(start, posterior, cut)
     # A few points along each axis tell where the posterior lies.
     size = posterior.size
-    power = posterior.power(max(_ENOUGH * start.ideal, min(3.0**size, 0.5 * start.ideal)))
-    moments = posterior.at(power)
+    power = posterior.temper(max(_ENOUGH * start.ideal, min(3.0**size, 0.5 * start.ideal)))
+    moments = posterior.moments_by(posterior.tempered)
     mean, covariance = moments.mean[0], moments.covariance[0]
     if not np.isfinite(covariance).all():
         return start
@@ -92,11 +92,12 @@ def next_start(
         more = start.first_spacing if edge > start.edge_most else 0.0
         most = max(_POINTS_OF_FRAME, count_of(size, spacing, cut))
         cut = min(
-            _cut(posterior, log, mean, each, cut, more)
-            for log, each in (
-                (posterior.tempered, root), (posterior.smeared, _wider(root, start))
+            _cut(posterior, *both, mean, each, cut, more)
+            for both, each in (
+                ((posterior.tempered, posterior.top), root),
+                ((posterior.smeared, posterior.smeared_top), _wider(root, start)),
             )
-        )  # fmt: skip
+        )
         spacing *= max(1.0, count_of(size, spacing, cut) / most) ** (1.0 / size)
         is_new = cut > _LEAST and spacing <= _COARSER * start.first_spacing
     if is_new:
@@ -111,8 +112,8 @@ def _laid_again(start: Start, posterior: Posterior, cut: float) -> Start:
     The same ones if they were laid by such a Gaussian. What is not like a Gaussian is in their
     weights (importance sampling). A posterior beyond the points is found by a parabola.
     """
-    power = posterior.power(_ENOUGH * len(start))
-    moments = posterior.at(power)
+    power = posterior.temper(_ENOUGH * len(start))
+    moments = posterior.moments_by(posterior.tempered)
     mean, covariance = moments.mean[0], moments.covariance[0]
     if not np.isfinite(covariance).all():
         return start
@@ -136,8 +137,8 @@ def _wider(root: np.ndarray, start: Start) -> np.ndarray:
 
 
 def _cut(
-    posterior: Posterior, log_weights: Any, mean: np.ndarray, root: np.ndarray, cut: float,
-    more: float,
+    posterior: Posterior, log_weights: Any, top: float, mean: np.ndarray, root: np.ndarray,
+    cut: float, more: float,
 ) -> float:  # fmt: skip
     """What a lattice of this frame leaves out of a Gaussian, so that it leaves out little of this.
 
@@ -146,7 +147,8 @@ def _cut(
     """
     from scipy.special import chdtrc, chdtri
 
-    outside, shells = posterior.beyond(log_weights, mean, root, float(chdtri(len(root), cut)))
+    limit = float(chdtri(len(root), cut))
+    outside, shells = posterior.beyond(log_weights, top, mean, root, limit)
     if not more and outside <= _OUTSIDE:
         return cut
     last = int(np.searchsorted(np.cumsum(shells), 1.0 - 0.1 * _OUTSIDE))
@@ -164,10 +166,11 @@ def divided(start: Start, posterior: Posterior, parts: int, is_uneven: bool) -> 
     device, cells = posterior.device, posterior.cells
     assert isinstance(cells, Cells)
     # A filament that passes between the centres of cells shows in a tempered density.
-    log = posterior.taken(posterior.power(FEWEST * start.ideal))
-    outer, faint = least_of(device, posterior.summits(log), log, _OUTER, _FAINT)
-    counts = posterior.counts
-    (unseen,) = least_of(device, posterior.summits(counts), counts, _UNSEEN)
+    posterior.temper(FEWEST * start.ideal)
+    log, counts = posterior.tempered, posterior.counts
+    outer, faint = least_of(device, posterior.top, log, _OUTER, _FAINT)
+    farthest = posterior.smeared_top + math.log1p(points_kernels.FARTHEST)
+    (unseen,) = least_of(device, farthest, counts, _UNSEEN)
     central, chosen = (device.empty(len(cells), np.int8) for _ in range(2))
     run(
         device, points_kernels.mark, len(cells), log, counts, outer, faint, unseen, central, chosen
@@ -204,8 +207,8 @@ def _divisions(posterior: Posterior, cells: Cells, central: Any, parts: int) -> 
     device, log = posterior.device, posterior.log_weights
     out = device.zeros((2, posterior.size, parts_of(len(cells))), np.float64)
     run_parts(
-        device, points_kernels.changes, len(cells), posterior.summits(log), log, cells.beside,
-        central, out,
+        device, points_kernels.changes, len(cells), posterior.own_top, log, cells.beside, central,
+        out,
     )  # fmt: skip
     square, total = np.asarray(device.get(out)).sum(axis=2)
     if not np.all(total > 0):
