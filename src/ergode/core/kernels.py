@@ -36,8 +36,6 @@ _COMPILED: dict[Any, Any] = {}
 # Modules that were generated lately, by what they are made of.
 _SOURCES: dict[Any, Source] = {}
 _MOST_SOURCES = 32
-# Kernels of `for_each` without a model, which know their compiled forms.
-_LOOPS: dict[Any, Kernel] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,16 +159,8 @@ def for_each(
     bindings: Mapping[Any, Any] | None = None,
 ) -> Kernel:
     """Kernel that calls ``body(index, *args)`` for every index of a range, on any target."""
-    bound = dict(bindings or {})
-    plain = all(type(value) in (bool, int, float) for value in bound.values())
-    key = body, precision, frozenset((name, repr(value)) for name, value in bound.items())
-    if plain and key in _LOOPS:
-        return _LOOPS[key]
     bodies: dict[Target, Any] = {"cpu": (body,), "cuda": (body,)}
-    made = Kernel(bodies, 0, precision, bound, loop=True)
-    if plain:
-        _LOOPS[key] = made
-    return made
+    return Kernel(bodies, 0, precision, dict(bindings or {}), loop=True)
 
 
 def kernels(*pairs: tuple[Callable[..., Any], Callable[..., Any]], **options: Any) -> list[Kernel]:
