@@ -89,6 +89,7 @@ class Carrier(Weighted):
             field,
             kernel_of(field, precision, device.target, self._is_wide, killing),
         )
+        self._known: Moments | None = None  # until points or weights change
         self._nearest: Any = None  # [2 + 2 components, density, point], where paths are watched
         self._periods = periods
         # [density, point]: what a killing rate has added to log-weights since a measurement
@@ -150,6 +151,7 @@ class Carrier(Weighted):
         """Carry all points from a time to another; over a short one, it `is_brief`."""
         if end <= begin:
             return
+        self._known = None
         total = self.count * self.point_count
         with kernels.readable_errors():
             self.device.run(
@@ -187,6 +189,7 @@ class Carrier(Weighted):
 
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
         """Move the points, and widen Gaussian cells."""
+        self._known = None
         changes = maneuver.changes(places)
         (there,) = self.device.put_together([changes.astype(self.precision)])
         kernel = kernels.for_each(
@@ -214,6 +217,7 @@ class Carrier(Weighted):
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
+        self._known = None
         if self._killed is not None:
             self.device.fill_zero(self._killed)
         if self._is_wide:
@@ -228,13 +232,18 @@ class Carrier(Weighted):
         self._smeared.after(measurement.likelihood is None)
         return constants
 
+    def moments(self) -> Moments:
+        if self._known is None:
+            self._known = super().moments()
+        return self._known
+
     def judged(self, matters: Callable[[Moments], np.ndarray]) -> Moments:
         """Moments of all densities, and what likelihoods that are thinner than cells may hide.
 
         Nothing is looked for unless it `matters` for a density, by its moments.
         """
         summits, added = self.begin()
-        found = self.read(summits, added)
+        found = self._known = self.read(summits, added)
         if self._smeared is None or not matters(found).any():
             return found
         bends = bends_of(self, summits)
@@ -286,6 +295,7 @@ class Carrier(Weighted):
             setattr(self, name, columns(device, getattr(self, name), there))
         self._signs, self._edge, self._beside = laid.sign, laid.rim, None
         self.point_count, self.start, self._starts = left, start, [start]
+        self._known = None
         if self._smeared is not None:
             self._smeared.leave(there)
         return start

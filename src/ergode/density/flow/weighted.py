@@ -126,7 +126,7 @@ class Weighted:
     def moments_by(self, log_weights: Any) -> Moments:
         """Moments by other logarithms of weights [density, point]."""
         own, self.log_weights = self.log_weights, log_weights
-        found = self.moments()
+        found = self.read(*self.begin())
         self.log_weights = own
         return found
 
