@@ -138,7 +138,9 @@ class Carrier(Weighted):
             kernels.for_each(points_kernels.widen), count, which, *device.put_together(numbers),
             self.points, smeared, counts, **brief(count),
         )  # fmt: skip
-        own, other = (one[which : which + 1] for one in (self.log_weights, smeared))
+        own, other = self.log_weights, smeared
+        if self.count > 1:
+            own, other = own[which : which + 1], other[which : which + 1]
         others = self._signs, self._edge, counts
         return Posterior(device, start, cells_of(start, device), own, other, others)
 

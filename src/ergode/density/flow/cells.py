@@ -99,11 +99,9 @@ def numbered(device: Device, flags: Any) -> tuple[Any, int]:
     parts = parts_of(flags.size)
     counts = device.empty(parts, np.int64)
     run_parts(device, points_kernels.count_flags, flags.size, flags, counts)
-    each = np.asarray(device.get(counts))
     numbers = device.empty(flags.size, np.int32)
-    before = device.put(np.cumsum(each) - each)
-    run_parts(device, points_kernels.number_flags, flags.size, before, flags, numbers)
-    return numbers, int(each.sum())
+    run_parts(device, points_kernels.number_flags, flags.size, counts, flags, numbers)
+    return numbers, int(np.asarray(device.get(counts)).sum())
 
 
 def places_of(device: Device, numbers: Any, count: int) -> Any:

@@ -65,7 +65,7 @@ def lay(device: Device, starts: list[Start], precision: Any, log_weights: Any) -
     for which, start in enumerate(starts):
         if start.is_apart:
             exact = points if precision == "float64" else placed(np.float64)
-            own = log_weights[which : which + 1]
+            own = log_weights[which : which + 1] if count > 1 else log_weights
             _weigh(device, start, exact, there.log_volume, start.log_volume, own)
     return points
 

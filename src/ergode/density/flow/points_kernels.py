@@ -100,12 +100,14 @@ def count_flags(index, count, parts, flags, out):
     out[index] = total
 
 
-def number_flags(index, count, parts, before, flags, out):
+def number_flags(index, count, parts, counts, flags, out):
     """Numbers of the flags that are set, -1 for others, of one part of them: a kernel body.
 
-    Model: `before` [parts], how many are set before each part. Out: `out` [count].
+    Model: `counts` [parts], how many are set in each part. Out: `out` [count].
     """
-    number = before[index]
+    number = 0
+    for k in range(index):
+        number += counts[k]
     for i in range(index * count // parts, (index + 1) * count // parts):
         is_set = flags[i] != 0
         out[i] = number if is_set else -1

@@ -33,6 +33,7 @@ class Smeared:
         self.logs = device.empty(shape, np.float64)
         device.copy(carrier.log_weights, self.logs)
         self._widest = device.zeros(shape, np.float64)
+        self._nothing = device.zeros((carrier.count, 1), np.float64)
 
     def before(self) -> None:
         """Note the log-weights before a measurement."""
@@ -43,7 +44,7 @@ class Smeared:
         carrier = self._carrier
         total = carrier.count * carrier.point_count
         if is_known:
-            summits = carrier.device.zeros((carrier.count, 1), np.float64)
+            summits = self._nothing
         else:
             gain = carrier.device.empty((carrier.count, carrier.point_count), np.float64)
             minus = kernels.for_each(sums.gained)
