@@ -57,8 +57,11 @@ class Carrier(Weighted):
         fine: float | None = None,  # error of a step, in deviations of the prior
         killing: Callable[..., tuple[Any, ...]] | None = None,
         periods: np.ndarray | None = None,  # [variable], infinite if it has none
+        made: dict[Any, kernels.Kernel] | None = None,  # kernels of the call
     ) -> None:
         self.device, self.precision = device, precision
+        if made is not None:
+            self._made = made
         self.count, self.size = len(starts), len(field.variables)
         self.point_count = len(starts[0])
         self._parameters = parameters
@@ -85,10 +88,11 @@ class Carrier(Weighted):
         self.start = starts[0]
         self._smeared: Smeared | None = None
         self._beside: Any = None
-        self._field, self._kernel = (
-            field,
-            kernel_of(field, precision, device.target, self._is_wide, killing),
-        )
+        if "follow" not in self._made:
+            self._made["follow"] = kernel_of(
+                field, precision, device.target, self._is_wide, killing
+            )
+        self._field, self._kernel = field, self._made["follow"]
         self._known: Moments | None = None  # until points or weights change
         self._nearest: Any = None  # [2 + 2 components, density, point], where paths are watched
         self._periods = periods

@@ -16,11 +16,11 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.density.flow import points_kernels
+from ergode.density.flow import points_kernels, sums
 from ergode.density.flow.weighted import brief
 
 _NOTHING = -1e300  # logarithm of a weight below all
-_PARTS = 256  # groups of points, at most, that one thread each goes through
+_PARTS = 1024  # groups of points, at most, that one thread each goes through
 
 
 def run(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -> None:
@@ -94,6 +94,16 @@ def columns(device: Device, source: Any, chosen: Any) -> Any:
     return out
 
 
+def added(device: Device, found: Any) -> np.ndarray:
+    """Sums over the groups of an array [row, group], which are added on the device."""
+    rows, groups = found.shape
+    out = device.empty((rows, 1), np.float64)
+    device.run(
+        kernels.for_each(sums.gather), rows, groups, 1, found, out, **brief(rows, found.size)
+    )  # fmt: skip
+    return np.asarray(device.get(out))[:, 0]
+
+
 def numbered(device: Device, flags: Any) -> tuple[Any, int]:
     """Numbers of the flags that are set, -1 for others, on the device; and how many are."""
     parts = parts_of(flags.size)
@@ -120,7 +130,7 @@ def least_of(device: Device, top: float, log_weights: Any, *shares: float) -> li
     count = log_weights.size
     out = device.zeros((points_kernels.BINS, parts_of(count)), np.float64)
     run_parts(device, points_kernels.bin_weights, count, top, log_weights, out)
-    bins = np.asarray(device.get(out)).sum(axis=1)
+    bins = added(device, out)
     below = bins.sum() - np.cumsum(bins)  # what is fainter than each bin
     found = [int(np.argmax(below <= share * bins.sum())) for share in shares]
     last = points_kernels.BINS - 1

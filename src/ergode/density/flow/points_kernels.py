@@ -171,7 +171,7 @@ def mark_beside(index, count, beside, central, chosen, missing):
 def changes(index, count, parts, top, log_weights, beside, central, out):
     """Weighted squared changes of log-weights along each axis, of one part: a kernel body.
 
-    Out: `out` [2, axis, parts], squares and weights, which comes with zeros.
+    Out: `out` [2 * axis, parts], squares and then weights, which comes with zeros.
     """
     for i in range(index * count // parts, (index + 1) * count // parts):
         if central[i] != 0:
@@ -182,8 +182,8 @@ def changes(index, count, parts, top, log_weights, beside, central, out):
                 if up >= 0 and down >= 0:
                     change = log_weights[0, up] - log_weights[0, down]
                     if math.isfinite(change):
-                        out[0, d, index] += weight * change * change
-                        out[1, d, index] += weight
+                        out[d, index] += weight * change * change
+                        out[beside.shape[0] + d, index] += weight
 
 
 # ---- a table of cells by their places

@@ -15,14 +15,13 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.density.flow import sums
-from ergode.density.flow.cells import Cells, columns, run
+from ergode.density.flow.cells import Cells, added, columns, parts_of, run, run_parts
 from ergode.density.flow.placed import Points
 from ergode.density.flow.points import Start
 from ergode.density.flow.weighted import Weighted, brief
 
 _POWERS_MOST = 128  # that are tried, from one down; see `sums.temper`
 _TRIED = {True: 16, False: 2}  # powers at once on CUDA and on a CPU
-_PARTS = 256  # groups of points, at most, whose sums the host adds
 _SEEN = 8192  # points that tell a parabola
 
 
@@ -41,14 +40,11 @@ class Posterior(Weighted):
         self.device, self.count, self.start, self.cells = device, 1, start, cells
         self.size, _, self.point_count = cells.points.shape
         self.points, self.base, self.log_weights = cells.points, cells.log, log_weights
+        self._parts = parts_of(self.point_count)
         self.tempered, self.smeared = log_weights, smeared
         self.top = self.own_top = 0.0  # of the tempered logarithms of weights, and of those by now
         # [1, point]: smeared logarithms of weights, with what points that are far away add.
         self._signs, self._edge, self.counts = others
-
-    @property
-    def _parts(self) -> int:
-        return min(_PARTS, self.groups)
 
     def temper(self, wanted: float) -> float:
         """Take the likelihood to the largest power up to one that leaves enough effective points.
@@ -78,11 +74,11 @@ class Posterior(Weighted):
             kernels.for_each(sums.temper), total, self.point_count, self._parts, first, self.base,
             self.log_weights, out, **brief(total, count * self.point_count),
         )  # fmt: skip
-        top, added, squares = np.asarray(self.device.get(out))
+        top, whole, squares = np.asarray(self.device.get(out))
         tops = top.max(axis=1)
         with np.errstate(invalid="ignore"):
             scale = np.exp(top - tops[:, None])
-            found = (added * scale).sum(axis=1) ** 2 / (squares * scale**2).sum(axis=1)
+            found = (whole * scale).sum(axis=1) ** 2 / (squares * scale**2).sum(axis=1)
         return np.nan_to_num(found), tops
 
     def _taken(self, power: float) -> Any:
@@ -110,12 +106,11 @@ class Posterior(Weighted):
         """
         out = self.device.zeros((sums.SHELLS + 1, self._parts), np.float64)
         there = self.device.put_together([mean, np.linalg.inv(root)])
-        self.device.run(
-            kernels.for_each(sums.shell), self._parts, self.point_count, self._parts, limit, top,
-            *there, self.points, log_weights, out,
-            **brief(self._parts, self.point_count),
+        run_parts(
+            self.device, sums.shell, self.point_count, limit, top, *there, self.points, log_weights,
+            out,
         )  # fmt: skip
-        *shells, outside = np.asarray(self.device.get(out)).sum(axis=1)
+        *shells, outside = added(self.device, out)
         total = np.sum(shells)
         return float(outside / total), np.array(shells) / total
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ergode.core.math.tall import turned
 from ergode.density.flow import points_kernels
-from ergode.density.flow.cells import Cells, Table, least_of, parts_of, run, run_parts
+from ergode.density.flow.cells import Cells, Table, added, least_of, parts_of, run, run_parts
 from ergode.density.flow.placed import weigh_by_prior
 from ergode.density.flow.points import Start, count_of, in_frame
 from ergode.density.flow.posterior import Posterior
@@ -205,12 +205,13 @@ def _divisions(posterior: Posterior, cells: Cells, central: Any, parts: int) -> 
     points to its neighbours, and along axes where it changes at least about a third as much.
     """
     device, log = posterior.device, posterior.log_weights
-    out = device.zeros((2, posterior.size, parts_of(len(cells))), np.float64)
+    size = posterior.size
+    out = device.zeros((2 * size, parts_of(len(cells))), np.float64)
     run_parts(
         device, points_kernels.changes, len(cells), posterior.own_top, log, cells.beside, central,
         out,
     )  # fmt: skip
-    square, total = np.asarray(device.get(out)).sum(axis=2)
+    square, total = added(device, out).reshape(2, size)
     if not np.all(total > 0):
         return np.full(len(total), parts)
     square = square / total

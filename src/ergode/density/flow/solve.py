@@ -80,6 +80,7 @@ class FlowSolver:
         # Whose value a gate leaves out: decided once, when a density first comes to it.
         self._left_out = np.zeros((count, len(asked.measurements)), bool)
         self._waiting: list[tuple[Group, int]] = []  # with the number of the next action
+        self._made: dict[Any, Any] = {}  # kernels
         self._single = checkpoint.SingleRun("densities")
         self._batch = np.empty(0, np.int64)
 
@@ -205,7 +206,9 @@ class FlowSolver:
             least = np.linalg.svd(edges, compute_uv=False)[:, -1:]
             deviation[ones] *= np.minimum(1.0, _NARROW * least)
         scales = away, deviation
-        carrier = Carrier(asked.field, starts, asked.values[which], scales, **self.options)
+        carrier = Carrier(
+            asked.field, starts, asked.values[which], scales, made=self._made, **self.options
+        )  # fmt: skip
         self.work["points"] += len(which) * carrier.point_count
         self.work["lattices"] += len(which)
         nothing = np.zeros(len(which))

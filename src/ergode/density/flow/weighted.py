@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,11 @@ class Weighted:
     _is_wide = False  # whether points carry a covariance
     _periods: np.ndarray | None = None  # [variable], infinite if it has none; None: none has one
 
+    @cached_property
+    def _made(self) -> dict[Any, kernels.Kernel]:
+        """Kernels of a call, as finding one by the functions of its model takes long."""
+        return {}
+
     @property
     def groups(self) -> int:
         """Number of groups of points that are added apart."""
@@ -97,11 +102,16 @@ class Weighted:
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
-        kernel = kernels.for_each(
-            sums.weigh,
-            bindings=likelihood.bindings_of(measurement)
-            | {lattice.DIMENSION: self.size, lattice.PARAMETERS: self._parameters.shape[1]},
-        )
+        student = measurement.degrees_of_freedom is not None
+        function = measurement.likelihood or measurement.h
+        key = function, measurement.component_count, tuple(measurement.angles), student
+        if key not in self._made:
+            self._made[key] = kernels.for_each(
+                sums.weigh,
+                bindings=likelihood.bindings_of(measurement)
+                | {lattice.DIMENSION: self.size, lattice.PARAMETERS: self._parameters.shape[1]},
+            )
+        kernel = self._made[key]
         values, precisions, constants = likelihood.numbers_of(measurement, places)
         with kernels.readable_errors():
             self.device.run(
