@@ -33,8 +33,10 @@ class Blocks:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        # Arrays are freed in any thread, at any line: only operations that are atomic are used.
+        # Arrays are freed in any thread, at any line: only operations that are atomic are used. But
+        # a sum of sizes is only compared with the limit: a lost addition does no harm.
         self._kept: defaultdict[int, deque[Any]] = defaultdict(deque)
+        self._given = 0  # at least what is kept: blocks that were taken since are not subtracted
 
     def take(self, size: int, allocate: Callable[[int], Any]) -> Any:
         """A block of `size` bytes, which is a `block_size`: a kept one, or a new one."""
@@ -51,7 +53,10 @@ class Blocks:
 
     def give_back(self, size: int, block: Any) -> None:
         """Keep a block of `size` bytes, or free it if there are too many."""
-        if self.size + size <= self._most:
+        self._given += size
+        if self._given > self._most:
+            self._given = self.size + size  # to count all takes longer than to launch a kernel
+        if self._given <= self._most:
             self._kept[size].append(block)
 
     @property

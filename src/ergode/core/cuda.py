@@ -6,10 +6,9 @@ the name `cuda`.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from ctypes import c_double, c_int64
 from functools import lru_cache, partial
 from itertools import accumulate
 from typing import Any
@@ -27,9 +26,10 @@ from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.extending import intrinsic
 from numba.cuda.np import arrayobj
 
-from ergode.core import kernel_cache, machine, slices, stopwatch
+from ergode.core import machine, slices, stopwatch
 from ergode.core.blocks import Blocks, block_size, blocks_of
 from ergode.core.compiler import intrinsics
+from ergode.core.compiler.device_text import ptx as ptx
 from ergode.core.compiler.gc_pause import pause_while_compiling
 from ergode.core.errors import PlanError
 
@@ -319,12 +319,24 @@ def keep_no_block_of(array: Any) -> None:
         finalizer.detach()
 
 
+_LAYOUTS: dict[Any, dict[str, Any]] = {}
+"""What arrays of a shape and type have in common: numba takes longer for it than for a launch."""
+_LAYOUTS_MOST = 4096
+
+
 def _of_layout(shape: tuple[int, ...], dtype: Any, memory: Any) -> Any:
     """Contiguous array in this memory."""
+    if memory is not None and (shape, dtype) in _LAYOUTS:
+        made = DeviceNDArray.__new__(DeviceNDArray)
+        vars(made).update(_LAYOUTS[shape, dtype], gpu_data=memory)
+        return made
     strides = [np.dtype(dtype).itemsize]
     for length in shape[:0:-1]:
         strides.insert(0, strides[0] * length)
-    return DeviceNDArray(shape, tuple(strides[: len(shape)]), dtype, gpu_data=memory)
+    made = DeviceNDArray(shape, tuple(strides[: len(shape)]), dtype, gpu_data=memory)
+    if memory is not None and len(_LAYOUTS) < _LAYOUTS_MOST:
+        _LAYOUTS[shape, dtype] = {k: v for k, v in vars(made).items() if k != "gpu_data"}
+    return made
 
 
 def _carved(memory: Any, layouts: Sequence[tuple[tuple[int, ...], Any]], starts: list[int]) -> Any:
@@ -394,15 +406,26 @@ _FORMS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 def _form_of(value: Any) -> Any:
     """Hashable description of an argument that determines its numba type."""
     if isinstance(value, DeviceNDArray):
-        flags = value.flags
-        layout = flags["C_CONTIGUOUS"], flags["F_CONTIGUOUS"], 0 in value.strides
-        return value.dtype, value.ndim, layout
+        return _known(value)[0]
     kind = type(value)
     if isinstance(value, tuple):
         return kind, *map(_form_of, value)
     if kind is int:
         return kind, -(2**63) <= value < 2**63
     return kind if kind in (bool, float) or isinstance(value, np.generic) else (kind, value)
+
+
+def _known(array: Any) -> tuple[Any, tuple[int, ...]]:
+    """Form of an array, and the machine's arguments for it, which it keeps: it does not change."""
+    found = vars(array).get("known_to_ergode")
+    if found is None:
+        flags = array.flags
+        layout = flags["C_CONTIGUOUS"], flags["F_CONTIGUOUS"], 0 in array.strides
+        # As numba does it, but without first making a view of the array.
+        place = array.device_ctypes_pointer.value or 0
+        parts = 0, 0, array.size, array.dtype.itemsize, place, *array.shape, *array.strides
+        found = array.known_to_ergode = (array.dtype, array.ndim, layout), parts
+    return found
 
 
 def specialize(compiled: Any, arguments: Sequence[Any]) -> Any:
@@ -424,6 +447,7 @@ class _Loaded:
         self.function = function
         self.index: int = function.device.id
         self.resident: dict[tuple[int, int], int] = {}  # blocks by threads and shared bytes
+        self.stream = driver._to_core_stream(0)
 
 
 _LOADED: WeakKeyDictionary[Any, dict[Any, _Loaded]] = WeakKeyDictionary()
@@ -480,11 +504,11 @@ class Prepared:
             for one, part in zip(kind, value, strict=True):
                 self._take_apart(one, part)
         elif isinstance(value, DeviceNDArray):
-            # As numba does it, but without first making a view of the array.
-            place = value.device_ctypes_pointer.value or 0
-            self._parts += (0, 0, value.size, value.dtype.itemsize, place)
-            self._parts += value.shape
-            self._parts += value.strides
+            self._parts += _known(value)[1]
+        elif type(value) is float:  # numba has the same types for both
+            self._parts.append(c_double(value))
+        elif type(value) is int and -(2**63) <= value < 2**63:
+            self._parts.append(c_int64(value))
         else:
             self._kernel._prepare_args(kind, value, 0, [], self._parts)
 
@@ -498,12 +522,19 @@ class Prepared:
                 attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, function.handle,
                 self._loaded.index,
             )  # fmt: skip
-        config = LaunchConfig(
-            grid=blocks if cluster == 1 else blocks // cluster,
-            cluster=cluster if cluster > 1 else None, block=threads, shmem_size=shared_bytes,
-            is_cooperative=self._kernel.cooperative,
-        )  # fmt: skip
-        start(driver._to_core_stream(0), config, function.kernel, *self._parts)
+        config = _config(blocks, threads, cluster, shared_bytes, self._kernel.cooperative)
+        start(self._loaded.stream, config, function.kernel, *self._parts)
+
+
+@lru_cache(maxsize=512)
+def _config(
+    blocks: Any, threads: int, cluster: int, shared_bytes: int, cooperative: bool
+) -> LaunchConfig:
+    return LaunchConfig(
+        grid=blocks if cluster == 1 else blocks // cluster,
+        cluster=cluster if cluster > 1 else None, block=threads, shmem_size=shared_bytes,
+        is_cooperative=cooperative,
+    )  # fmt: skip
 
 
 def shared_bytes_most(index: int) -> int:
@@ -560,45 +591,3 @@ def resources(compiled: Any) -> dict[str, int]:
         "local_bytes": int(code.local_mem_per_thread),
         "shared_bytes": int(code.shared_mem_per_block),
     }
-
-
-@contextmanager
-def _absent_device(capability: tuple[int, int]) -> Iterator[None]:
-    """Let device functions compile for `capability` without a device."""
-    from numba.cuda import dispatcher
-
-    class Absent:
-        compute_capability = capability
-
-    original = dispatcher.get_current_device
-    dispatcher.get_current_device = Absent
-    try:
-        yield
-    finally:
-        dispatcher.get_current_device = original
-
-
-def ptx(
-    compiled: Any,
-    arguments: Sequence[Any],
-    capability: tuple[int, int] = (9, 0),
-    optimized: bool = True,
-) -> str:
-    """PTX of a kernel for arguments like these, which may be on the host.
-
-    Needs no GPU.  Any failure to type or lower the kernel is raised here.  Unoptimised PTX takes
-    half the time, but says nothing about register use.  The text is kept with the kernel's files.
-    """
-    function = compiled.py_func
-    signature = tuple(compiled.typeof_pyval(argument) for argument in arguments)
-    asked = (function.__qualname__, signature, capability, optimized)
-
-    def make() -> str:
-        with _absent_device(capability):
-            if hasattr(compiled, "links"):
-                return str(compiled.ptx(signature, capability, optimized))
-            text, _ = cuda.compile_ptx(function, signature, cc=capability, opt=optimized)
-        return str(text)
-
-    ending = f"{hashlib.sha256(repr(asked).encode()).hexdigest()[:24]}.ptx"
-    return kernel_cache.text_of(function.__module__, ending, make)

@@ -99,8 +99,9 @@ def lay_lattice(
             "most: use an ensemble (ergode.particles)"
         )
     if width is None:
-        own = prior.covariance if axes is None else axes.T @ prior.covariance @ axes
-        widths = 0.5 * scale * np.sqrt(own.diagonal())
+        own = np.asarray(prior.covariance, np.float64)
+        own = own if axes is None else axes.T @ own @ axes
+        widths = _default_widths(own.tobytes(), scale)
     else:
         try:
             widths = np.broadcast_to(np.asarray(width, np.float64), (dimension,)).copy()
@@ -108,10 +109,22 @@ def lay_lattice(
             raise ModelError(
                 f"width is {width!r}; expected a number, or one for each of {dimension} variables"
             ) from None
+        if not (np.isfinite(widths).all() and (widths > 0).all()):
+            raise ModelError(f"width is {widths}; expected positive numbers")
+    is_turned, axes = axes is not None, _plain(dimension) if axes is None else axes
+    return Lattice(np.asarray(prior.mean, np.float64), widths, axes, is_turned)
+
+
+@lru_cache(maxsize=64)
+def _default_widths(covariance: bytes, scale: float) -> np.ndarray:
+    """Default widths of cells, which densities side by side share."""
+    values = np.frombuffer(covariance)
+    size = math.isqrt(values.size)
+    widths = np.asarray(0.5 * scale * np.sqrt(values.reshape(size, size).diagonal()))
     if not (np.isfinite(widths).all() and (widths > 0).all()):
         raise ModelError(f"width is {widths}; expected positive numbers")
-    is_turned, axes = axes is not None, _plain(dimension) if axes is None else axes
-    return Lattice(np.array(prior.mean, np.float64), widths, axes, is_turned)
+    widths.flags.writeable = False
+    return widths
 
 
 _PLACES_IN_CELL = 8  # distinct numbers along each axis of a cell, at least

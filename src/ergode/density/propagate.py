@@ -381,8 +381,7 @@ def propagate(
     boxed = on_grid is not None and on_grid.boxed
     each = _lattices(asked, width, axes, turned, narrows=width is None and not boxed)
     each = closed(each, periods)
-    check_lattices(each, precision)
-    check_lattices(_moved(each, asked), precision)
+    check_lattices(each + _moved(each, asked), precision)
     if on_grid is not None:
         check_noise(noise, each, asked.priors, grid, values)
     log.tell_choice(scheme, reason, device.name, device.model)
@@ -490,10 +489,11 @@ def _spacings(asked: Estimation, width: Any) -> list[float | None]:
 
 def _moved(lattices: Sequence[Lattice], asked: Estimation) -> list[Lattice]:
     """The lattices after each maneuver."""
-    found, places = list(lattices), asked.layout.beside
+    found: list[Lattice] = []
+    last, places = lattices, asked.layout.beside
     for one in asked.maneuvers:
-        last = found[-len(lattices) :]
-        found += [lattice.moved(by) for lattice, by in zip(last, one.changes(places), strict=True)]
+        last = [lattice.moved(by) for lattice, by in zip(last, one.changes(places), strict=True)]
+        found += last
     return found
 
 

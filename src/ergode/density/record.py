@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,11 +62,9 @@ def records_of(
     # Values that are not computed stay missing.
     whole = {name: np.full((len(lattices), *shape), np.nan) for name, shape in shapes.items()}
     whole["status"] = np.full(len(lattices), Status.NOT_RUN, np.uint8)
-    names = list(whole)
     return [
-        Record(lattice, times, keep, {name: whole[name][which, ...] for name in names}, whole)
-        for which, lattice in enumerate(lattices)
-    ]
+        Record(lattice, times, keep, whole, which) for which, lattice in enumerate(lattices)
+    ]  # fmt: skip
 
 
 def write(
@@ -95,14 +94,19 @@ class Record:
     lattice: Lattice
     times: np.ndarray
     keep: str
-    values: dict[str, np.ndarray]
-    whole: Mapping[str, np.ndarray]  # the same of all densities, [density, ...]
+    whole: Mapping[str, np.ndarray]  # values of all densities, [density, ...]
+    number: int  # of the density
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     done: int = 0
     steps: int = 0  # of the transport
     is_complete: bool = False  # no later times will be recorded
     # Times at which transport had smeared the density, with the errors of mean and deviation.
     smeared: list[tuple[float, float, float]] = field(default_factory=list)
+
+    @cached_property
+    def values(self) -> dict[str, np.ndarray]:
+        """Values of this density; thousands that are recorded together need none of them."""
+        return {name: value[self.number, ...] for name, value in self.whole.items()}
 
     def at_time(
         self,
@@ -209,8 +213,10 @@ def together(records: Sequence[Record]) -> dict[str, np.ndarray]:
     if not np.isnan(count).any():
         values["cell_count"] = count.astype(np.int64)
     lattices = [record.lattice for record in records]
-    stored = np.stack([record.stored for record in records])
     pieces = [piece for record in records for piece in record.pieces]
+    stored = np.zeros((len(records), records[0].times.size), np.int64)
+    if pieces:
+        stored[:] = [record.stored for record in records]
     check_room(
         int(stored.sum()) * (16 + 4 * lattices[0].dimension), "an array of the cells of all times",
         "use keep='last', or larger widths",

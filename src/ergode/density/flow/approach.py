@@ -73,7 +73,7 @@ def law_of(
         cut = math.nan
     log = np.where(is_known, log_weights, -np.inf)
     log = log - np.logaddexp.reduce(log)
-    if not len(start.index):
+    if not start.has_cells:
         share, deviation = _of_samples(places, np.exp(log), radii)
         return share, deviation + 0.0 * cut
     neighbours = np.where(log[start.neighbours] > -np.inf, start.neighbours, -1)

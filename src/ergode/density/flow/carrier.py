@@ -14,9 +14,12 @@ from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
-from ergode.density.flow import gaussians, nearest, stepper, sums
+from ergode.density.flow import gaussians, nearest, points_kernels, stepper, sums
+from ergode.density.flow.cells import Cells, columns, least_of, numbered, places_of, run
 from ergode.density.flow.folds import bends_of, uneven
+from ergode.density.flow.placed import cells_of, lay
 from ergode.density.flow.points import Start
+from ergode.density.flow.posterior import Posterior
 from ergode.density.flow.smeared import Smeared
 from ergode.density.flow.weighted import Moments, Weighted, brief
 from ergode.density.grid import lattice
@@ -54,8 +57,11 @@ class Carrier(Weighted):
         fine: float | None = None,  # error of a step, in deviations of the prior
         killing: Callable[..., tuple[Any, ...]] | None = None,
         periods: np.ndarray | None = None,  # [variable], infinite if it has none
+        made: dict[Any, kernels.Kernel] | None = None,  # kernels of the call
     ) -> None:
         self.device, self.precision = device, precision
+        if made is not None:
+            self._made = made
         self.count, self.size = len(starts), len(field.variables)
         self.point_count = len(starts[0])
         self._parameters = parameters
@@ -71,24 +77,23 @@ class Carrier(Weighted):
         rtol = np.clip(fine * narrow, least := _RTOL[precision], max(least, 0.1 * fine))
         atol = np.maximum(0.1 * max(fine, least) * deviation, 1e-300)
         q = np.zeros((self.size, self.size)) if noise is None else noise
-        self._rtol, self._atol, self._noise, self._how, self._signs, self._edge = (
-            device.put_together(
-                [rtol, atol, q, np.array([*self._manner, fine]), starts[0].signs, starts[0].is_edge]
-            )
-        )
         n = self.size
         axes = np.broadcast_to(np.eye(n), (self.count, n, n))
         none = np.zeros((self.count, n)), np.zeros((self.count, 2 + n))
         rows = [away, deviation, axes, parameters, *none]
-        self._frame = Frame(*device.put_together([row.astype(precision) for row in rows]))
-        (self._exact,) = device.put_together([parameters])
+        numbers = [rtol, atol, q, np.array([*self._manner, fine]), parameters]
+        there = device.put_together([*numbers, *(row.astype(precision) for row in rows)])
+        self._rtol, self._atol, self._noise, self._how, self._exact = there[:5]
+        self._frame = Frame(*there[5:])
         self.start = starts[0]
         self._smeared: Smeared | None = None
         self._beside: Any = None
-        self._field, self._kernel = (
-            field,
-            kernel_of(field, precision, device.target, self._is_wide, killing),
-        )
+        if "follow" not in self._made:
+            self._made["follow"] = kernel_of(
+                field, precision, device.target, self._is_wide, killing
+            )
+        self._field, self._kernel = field, self._made["follow"]
+        self._known: Moments | None = None  # until points or weights change
         self._nearest: Any = None  # [2 + 2 components, density, point], where paths are watched
         self._periods = periods
         # [density, point]: what a killing rate has added to log-weights since a measurement
@@ -98,22 +103,50 @@ class Carrier(Weighted):
 
     def _lay(self, starts: list[Start]) -> None:
         """Put points and log-weights on the device; those of one pattern are made there."""
-        device, shape = self.device, starts[0].shape
+        device, shape, self._starts = self.device, starts[0].shape, starts
         self.log_weights = device.empty((self.count, self.point_count), np.float64)
-        is_simple = shape is not None and shape.spacing > 0 and not self._is_wide
-        if not is_simple or any(one.laid is not None or one.shape is not shape for one in starts):
-            points = np.stack([_states(one).T for one in starts], axis=1)
-            self.points = device.empty(points.shape, self.precision)
-            device.copy(np.ascontiguousarray(points, self.precision), self.points)
-            device.copy(np.stack([one.log_weights for one in starts]), self.log_weights)
+        if shape is not None and not self._is_wide:
+            there = shape.on(device)
+            self._signs, self._edge = there.signs, there.is_edge
+            if all(one.laid is None and one.shape is shape for one in starts):
+                self.points = lay(device, starts, self.precision, self.log_weights)
+                return
+        elif isinstance(starts[0].laid, Cells):
+            self._signs, self._edge = starts[0].laid.sign, starts[0].laid.rim
+        else:
+            self._signs, self._edge = device.put_together([starts[0].signs, starts[0].is_edge])
+        laid = starts[0].laid
+        if isinstance(laid, Cells) and not self._is_wide and self.precision == "float64":
+            self.points = device.empty(laid.points.shape, np.float64)
+            device.copy(laid.points, self.points)
+            device.copy(laid.log, self.log_weights)
             return
-        assert shape is not None
-        self.points = device.empty((self.size, self.count, self.point_count), self.precision)
-        means, edges = (np.stack(both) for both in zip(*(s.frames[0] for s in starts), strict=True))
-        there = device.put_together([means, shape.spacing * edges, shape.places, shape.log_share])
-        kernel = kernels.for_each(stepper.lay, bindings={lattice.DIMENSION: self.size})
-        total = self.count * self.point_count
-        device.run(kernel, total, self.point_count, *there, self.points, self.log_weights)
+        points = np.stack([_states(one).T for one in starts], axis=1)
+        self.points = device.empty(points.shape, self.precision)
+        device.copy(np.ascontiguousarray(points, self.precision), self.points)
+        device.copy(np.stack([one.log_weights for one in starts]), self.log_weights)
+
+    def posterior(self, which: int, moments: Moments) -> Posterior:
+        """What the points of a density say of its posterior at the first time.
+
+        `moments` are those of all densities.
+        """
+        device, count, start = self.device, self.point_count, self._starts[which]
+        counts = device.empty((1, count), np.float64)
+        smeared = self.log_weights if self._smeared is None else self._smeared.logs
+        periods = np.zeros(self.size) if self._periods is None else np.nan_to_num(
+            self._periods, posinf=0.0
+        )  # fmt: skip
+        numbers = [moments.mean[which], np.diagonal(moments.covariance[which]), periods]
+        device.run(
+            kernels.for_each(points_kernels.widen), count, which, *device.put_together(numbers),
+            self.points, smeared, counts, **brief(count),
+        )  # fmt: skip
+        own, other = self.log_weights, smeared
+        if self.count > 1:
+            own, other = own[which : which + 1], other[which : which + 1]
+        others = self._signs, self._edge, counts
+        return Posterior(device, start, cells_of(start, device), own, other, others)
 
     @property
     def is_steady(self) -> bool:
@@ -124,6 +157,7 @@ class Carrier(Weighted):
         """Carry all points from a time to another; over a short one, it `is_brief`."""
         if end <= begin:
             return
+        self._known = None
         total = self.count * self.point_count
         with kernels.readable_errors():
             self.device.run(
@@ -161,6 +195,7 @@ class Carrier(Weighted):
 
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
         """Move the points, and widen Gaussian cells."""
+        self._known = None
         changes = maneuver.changes(places)
         (there,) = self.device.put_together([changes.astype(self.precision)])
         kernel = kernels.for_each(
@@ -188,6 +223,7 @@ class Carrier(Weighted):
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
+        self._known = None
         if self._killed is not None:
             self.device.fill_zero(self._killed)
         if self._is_wide:
@@ -202,13 +238,18 @@ class Carrier(Weighted):
         self._smeared.after(measurement.likelihood is None)
         return constants
 
+    def moments(self) -> Moments:
+        if self._known is None:
+            self._known = super().moments()
+        return self._known
+
     def judged(self, matters: Callable[[Moments], np.ndarray]) -> Moments:
         """Moments of all densities, and what likelihoods that are thinner than cells may hide.
 
         Nothing is looked for unless it `matters` for a density, by its moments.
         """
         summits, added = self.begin()
-        found = self.read(summits, added)
+        found = self._known = self.read(summits, added)
         if self._smeared is None or not matters(found).any():
             return found
         bends = bends_of(self, summits)
@@ -238,40 +279,48 @@ class Carrier(Weighted):
         points = np.asarray(self.device.get(self.points))[:, which].T.astype(np.float64)
         return points, np.array(self.device.get(self.log_weights)[which])
 
-    def smeared(self, which: int) -> np.ndarray:
-        """Logarithms of the smeared weights of a density [point], on the host."""
-        return self.host(which)[1] if self._smeared is None else self._smeared.host(which)
+    def only_heavy(self, faint: float, fewer: float) -> Start:
+        """Leave out points of a single density that hold the share `faint` together.
 
-    def leave(self, chosen: np.ndarray, start: Start) -> None:
-        """Go on with the `chosen` points of a single density, by number, as those of a start."""
-        there = self.device.put(chosen)
+        If more than the part `fewer` of the points is left, none is left out. Returns the points.
+        """
+        device, count, start = self.device, self.point_count, self._starts[0]
+        top = float(np.asarray(device.get(self.summits(self.log_weights)))[0, 0])
+        (least,) = least_of(device, top, self.log_weights, faint)
+        flags = device.empty(count, np.int8)
+        run(device, points_kernels.mark_heavy, count, self.log_weights, least, flags)
+        numbers, left = numbered(device, flags)
+        cells = cells_of(start, device) if left <= fewer * count else None
+        if not isinstance(cells, Cells):
+            return start
+        there = places_of(device, numbers, left)
+        laid = cells.only(numbers, there)
+        start = replace(start, laid=laid, shape=None, is_apart=False)
         killed = () if self._killed is None else ("_killed",)
-        for name in ("points", "log_weights", "_steps", "_signs", *killed):
-            setattr(self, name, self.chosen(getattr(self, name), there))
-        self._edge = self.device.put(start.is_edge)
-        self.point_count = len(chosen)
-        self.start = start
-        self._beside = None
+        for name in ("points", "log_weights", "_steps", *killed):
+            setattr(self, name, columns(device, getattr(self, name), there))
+        self._signs, self._edge, self._beside = laid.sign, laid.rim, None
+        self.point_count, self.start, self._starts = left, start, [start]
+        self._known = None
         if self._smeared is not None:
             self._smeared.leave(there)
-
-    def chosen(self, source: Any, there: Any) -> Any:
-        """The columns of an array [..., point] whose numbers are `there`, on the device."""
-        old, new = source.shape[-1], there.size
-        rows = source.size // old
-        out = self.device.empty((*source.shape[:-1], new), source.dtype)
-        self.device.run(
-            kernels.for_each(stepper.choose), rows * new, new, there, source.reshape((rows, old)),
-            out.reshape((rows, new)), **brief(rows * new),
-        )  # fmt: skip
-        return out
+        return start
 
     @property
     def beside(self) -> Any:
         """Neighbours of the points, on the device, as of a `Start`."""
         if self._beside is None:
-            self._beside = self.device.put(self.start.neighbours)
+            self._beside = self.start.neighbours_on(self.device)
         return self._beside
+
+    @property
+    def index(self) -> Any:
+        """Component and place of each point in its lattice [1 + axis, point], on the device."""
+        if isinstance(self.start.laid, Cells):
+            return self.start.laid.index
+        if self.start.shape is not None:
+            return self.start.shape.on(self.device).index
+        return self.device.put(self.start.index.T)
 
     def state(self) -> dict[str, Any]:
         """What `restore` takes, between two actions."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.density.flow import sums
+from ergode.density.flow import points_kernels, sums
+from ergode.density.flow.cells import run
 from ergode.density.flow.weighted import Moments, brief
 from ergode.density.grid import lattice
 
@@ -52,10 +53,9 @@ def uneven(
     is_bent = bend > _BENT
     worst = np.zeros(carrier.count)
     if is_bent.any():
-        signs = device.put_together(
-            [*(1 - 2 * (carrier.start.index.T[1:] & 1)).astype(np.int8, order="C")]
-        )
-        for found_ones in [carrier.sums(summits, one) for one in signs]:
+        signs = device.empty((carrier.size, carrier.point_count), np.int8)
+        run(device, points_kernels.parity, carrier.point_count, carrier.index, signs)
+        for found_ones in [carrier.sums(summits, signs[d]) for d in range(carrier.size)]:
             apart = carrier.apart(found_ones)
             worst = np.fmax(worst, np.where(np.isfinite(apart), apart, 0.0))
     return np.where(bend > _FOLDED, np.inf, np.where(is_bent, worst, 0.0))

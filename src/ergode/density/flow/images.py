@@ -45,7 +45,7 @@ def draw(
     if start.roots is not None:
         columns = points[chosen, size:].reshape(len(chosen), size, size)
         z, weight = _smeared(z[chosen], weight[chosen], (columns @ lattice.axes) / lattice.width)
-    elif len(start.index):
+    elif start.has_cells:
         edges, slopes = _edges(z, log_weights, start.neighbours, chosen)
         z, weight = _parts(z[chosen], weight[chosen], edges, slopes)
     else:

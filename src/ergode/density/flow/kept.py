@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ergode.density.flow.points import Start, pattern
+from ergode.density.flow.points import Laid, Start, pattern
 from ergode.models.estimation.priors import Prior
 
 _NUMBERS = "ideal", "spacing", "log_scale", "first_spacing"
-_OF_POINTS = "signs", "is_edge", "index"
+_OF_POINTS = "points", "log_weights", "signs", "is_edge", "index"
 
 
 def start_state(start: Start) -> dict[str, Any]:
     """What `restored_start` takes."""
-    found: dict[str, Any] = {name: getattr(start, name) for name in _NUMBERS}
+    found: dict[str, Any] = {name: getattr(start, name) for name in (*_NUMBERS, "is_apart")}
     found["means"], found["edges"] = (np.stack(both) for both in zip(*start.frames, strict=True))
     if start.roots is not None:
         found["roots"] = start.roots
@@ -28,24 +28,21 @@ def start_state(start: Start) -> dict[str, Any]:
         found["shape"] = np.array(start.shape.made_by, np.float64)
     else:
         found |= {name: getattr(start, name) for name in _OF_POINTS}
-    if start.laid is not None:
-        found["points"], found["log_weights"] = start.laid
     return found
 
 
 def restored_start(prior: Prior, state: Mapping[str, np.ndarray]) -> Start:
     """The points of a prior from their state."""
-    shape, of = None, state
+    shape, laid = None, None
     if "shape" in state:
         size, spacing, cut = state["shape"].tolist()
         shape = pattern(int(size), spacing, cut)
-        of = {name: getattr(shape, name) for name in _OF_POINTS}
-    numbers: dict[str, Any] = {name: float(state[name]) for name in _NUMBERS}
-    numbers |= {name: of[name] for name in _OF_POINTS}
+    else:
+        laid = Laid(*(state[name] for name in _OF_POINTS))
     return Start(
-        prior, **numbers, frames=tuple(zip(state["means"], state["edges"], strict=True)),
-        roots=state.get("roots"), shape=shape,
-        laid=(state["points"], state["log_weights"]) if "points" in state else None,
+        prior, **{name: float(state[name]) for name in _NUMBERS},
+        frames=tuple(zip(state["means"], state["edges"], strict=True)), roots=state.get("roots"),
+        shape=shape, is_apart=bool(state["is_apart"]), laid=laid,
     )  # fmt: skip
 
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
+from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.core.math.tall import turned
+from ergode.density.flow.cells import Cells
 from ergode.density.initial import ellipsoid
 from ergode.density.tail import CUT_MOST
 from ergode.models.estimation.covariances import root_of
@@ -29,6 +32,7 @@ DIMENSIONS_OF_LATTICE = 6
 _SOBOL_POINTS = 1 << 17
 _POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
 POINTS_MOST = 1 << 24
+_KEPT_MOST = 1 << 19  # points of a pattern that a device keeps
 _OVERLAP = 1.1  # deviation of a Gaussian cell, in distances of centres
 _WIDE_SPACING = 0.25  # standard deviations
 WIDE_BY_DEFAULT = 6_000  # a default spacing is enlarged to have no more Gaussian cells
@@ -63,10 +67,40 @@ class Pattern:
         """Logarithm of the share of each point of the normal distribution [point]."""
         return np.asarray(self.log_normal - np.logaddexp.reduce(self.log_normal))
 
-    @cached_property
-    def places(self) -> np.ndarray:
-        """Numbers of the points of a lattice along each axis [dimension, point]."""
-        return np.ascontiguousarray(self.index[:, 1:].T, np.int16)
+    def on(self, device: Device) -> PatternOn:
+        """The arrays of the pattern on a device, which keeps those of the latest small ones."""
+        if len(self) > _KEPT_MOST:
+            return _on(self, device)
+        return _kept_on(device, *self.made_by)
+
+
+@dataclass(frozen=True)
+class PatternOn:
+    """Arrays of a pattern on a device."""
+
+    index: Any  # [1 + dimension, point]: as of a `Start`
+    places: Any  # [dimension, point]: of the index, or `z` of points that are no lattice
+    log_share: Any  # [point]
+    log_volume: Any  # [point]
+    signs: Any  # [point]
+    is_edge: Any  # [point]
+
+
+def _on(shape: Pattern, device: Device) -> PatternOn:
+    places = shape.index[:, 1:] if shape.spacing else shape.z
+    return PatternOn(*device.put_together([
+        shape.index.T, places.T, shape.log_share, shape.log_volume, shape.signs, shape.is_edge
+    ]))  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _kept_on(device: Device, *made_by: Any) -> PatternOn:
+    return _on(pattern(*made_by), device)
+
+
+@lru_cache(maxsize=8)
+def _neighbours_on(device: Device, *made_by: Any) -> Any:
+    return device.put(pattern(*made_by).neighbours)
 
 
 @lru_cache(maxsize=8)
@@ -141,13 +175,21 @@ def count_of(size: int, spacing: float, cut: float) -> float:
 
 
 @dataclass(frozen=True)
+class Laid:
+    """Points on the host; their weights need no pattern."""
+
+    points: np.ndarray  # [point, variable]
+    log_weights: np.ndarray  # [point]
+    signs: np.ndarray  # [point]
+    is_edge: np.ndarray  # [point]
+    index: np.ndarray  # [point, 1 + dimension]: component and place in its lattice; or empty
+
+
+@dataclass(frozen=True)
 class Start:
     """Points of one prior at the first time."""
 
     prior: Prior
-    signs: np.ndarray  # [point]
-    is_edge: np.ndarray  # [point]
-    index: np.ndarray  # [point, 1 + dimension]: component and place in its lattice; or empty
     ideal: float  # effective number of points if nothing is measured
     spacing: float  # of the lattice; 0 if it is none
     log_scale: float = 0.0  # what makes an integral of the prior's density one, as a logarithm
@@ -158,29 +200,68 @@ class Start:
     # [component, dimension, dimension]: root of the covariance of cells, if they are Gaussians.
     roots: np.ndarray | None = None
     shape: Pattern | None = None  # if the points are a whole pattern
-    # Points [point, variable] and logarithms of their weights; none if they are those of the
-    # pattern for the normal distribution.
-    laid: tuple[np.ndarray, np.ndarray] | None = None
+    # Whether weights are those of the prior's density at the points of a pattern, and not those of
+    # the normal distribution.
+    is_apart: bool = False
+    laid: Laid | Cells | None = None  # the points, if they are no pattern
 
     def __len__(self) -> int:
-        return len(self.signs)
+        if self.shape is not None:
+            return len(self.shape)
+        return len(self.laid) if isinstance(self.laid, Cells) else len(self.signs)
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether the points are a lattice."""
+        return bool(self.spacing)
+
+    @property
+    def index(self) -> np.ndarray:
+        """Component and place of each point in its lattice [point, 1 + dimension]; or empty."""
+        if self.laid is None:
+            return self.shape.index if self.shape is not None else np.empty((0, 1), np.int32)
+        return self.laid.host_index if isinstance(self.laid, Cells) else self.laid.index
+
+    @property
+    def signs(self) -> np.ndarray:
+        """Signs of points: each half of them stands for all [point]."""
+        if isinstance(self.laid, Cells):
+            return self.laid.host("sign")
+        return (self.laid or self.shape).signs  # type: ignore[union-attr]
+
+    @property
+    def is_edge(self) -> np.ndarray:
+        """Whether points are at the edge [point]."""
+        if isinstance(self.laid, Cells):
+            return self.laid.host("rim")
+        return (self.laid or self.shape).is_edge  # type: ignore[union-attr]
 
     @cached_property
     def points(self) -> np.ndarray:
         """All points [point, variable]."""
         if self.laid is not None:
-            return self.laid[0]
+            return self.laid.host_points if isinstance(self.laid, Cells) else self.laid.points
         assert self.shape is not None
         mean, edges = self.frames[0]
         return np.asarray(mean + turned(self.shape.z, edges.T / self.shape.scale))
 
-    @property
+    @cached_property
     def log_weights(self) -> np.ndarray:
         """Logarithms of weights [point], whose sum is one."""
         if self.laid is not None:
-            return self.laid[1]
+            laid = self.laid
+            return laid.host("log")[0] if isinstance(laid, Cells) else laid.log_weights
         assert self.shape is not None
-        return self.shape.log_share
+        if not self.is_apart:
+            return self.shape.log_share
+        return self.prior.log_density(self.points) + self.shape.log_volume + self.log_volume
+
+    @property
+    def log_volume(self) -> float:
+        """Logarithm of the volume of the frame of a pattern, and of what makes densities masses."""
+        assert self.shape is not None
+        edges = self.frames[0][1] / self.shape.scale
+        return float(np.linalg.slogdet(edges)[1]) + self.log_scale
 
     @property
     def edge_most(self) -> float:
@@ -192,33 +273,17 @@ class Start:
     @cached_property
     def neighbours(self) -> np.ndarray:
         """For each point the next ones along each axis [axis, 2, point]: their places, or -1."""
+        if isinstance(self.laid, Cells):
+            return self.laid.host("beside")
         return neighbours_of(self.index) if self.shape is None else self.shape.neighbours
 
-    def whole(self) -> Start:
-        """The same lattice, whose edge is where it has no neighbours."""
-        lacks = np.any(self.neighbours < 0, axis=(0, 1))
-        made = replace(self, is_edge=np.asarray(lacks, np.int8))
-        made.__dict__["neighbours"] = self.neighbours  # known, of the same points
-        return made
-
-    def only(self, chosen: np.ndarray) -> Start:
-        """The points of the lattice that are `chosen`, by number; its edge is where others are."""
-        fewer = replace(
-            self, laid=(self.points[chosen], self.log_weights[chosen]), signs=self.signs[chosen],
-            is_edge=self.is_edge[chosen], index=self.index[chosen], shape=None,
-        )  # fmt: skip
-        numbers = np.full(len(self) + 1, -1, np.int32)  # the last for a neighbour that is not there
-        numbers[chosen] = np.arange(len(chosen))
-        fewer.__dict__["neighbours"] = numbers[self.neighbours[..., chosen]]
-        return fewer.whole()
-
-    def log_density(self, component: int, x: np.ndarray) -> np.ndarray:
-        """Logarithm of what one of the lattices stands for."""
-        prior = self.prior
-        if isinstance(prior, Mixture) and len(self.frames) > 1:
-            weight = float(np.log(prior.weights[component]))
-            return weight + prior.components[component].log_density(x)
-        return prior.log_density(x) + self.log_scale
+    def neighbours_on(self, device: Device) -> Any:
+        """The neighbours on a device."""
+        if isinstance(self.laid, Cells):
+            return self.laid.beside
+        if self.shape is None or len(self) > _KEPT_MOST:
+            return device.put(self.neighbours)
+        return _neighbours_on(device, *self.shape.made_by)
 
 
 def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
@@ -231,7 +296,7 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
         ideal = 1.0 / float(prior.weights @ prior.weights)
         none = np.empty((0, size + 1), np.int32)
         edge = np.zeros(len(log), np.int8)
-        return Start(prior, signs, edge, none, ideal, 0.0, laid=(prior.points, log))
+        return Start(prior, ideal, 0.0, laid=Laid(prior.points, log, signs, edge, none))
     if isinstance(prior, Mixture):
         # Each component is exact by itself.
         parts = [start_of(one, spacing, cut) for one in prior.components]
@@ -239,11 +304,13 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
         log = np.concatenate([a.log_weights + w for a, w in zip(parts, weights, strict=True)])
         index = np.concatenate([one.index for one in parts])
         index[:, 0] = np.repeat(np.arange(len(parts)), [len(one.index) for one in parts])
+        points, signs, edge = (
+            np.concatenate([getattr(one, name) for one in parts])
+            for name in ("points", "signs", "is_edge")
+        )
         return Start(
-            prior, np.concatenate([one.signs for one in parts]),
-            np.concatenate([one.is_edge for one in parts]), index, _effective(log),
-            parts[0].spacing, 0.0, tuple(one.frames[0] for one in parts), parts[0].spacing,
-            laid=(np.concatenate([one.points for one in parts]), log),
+            prior, _effective(log), parts[0].spacing, 0.0, tuple(one.frames[0] for one in parts),
+            parts[0].spacing, laid=Laid(points, log, signs, edge, index),
         )  # fmt: skip
     root = _root(np.asarray(prior.covariance, np.float64).tobytes())
     return in_frame(prior, prior.mean, root, spacing_of(size, spacing, cut), cut)
@@ -283,15 +350,15 @@ def in_frame(
     """Points of a prior in a frame; with `log_scale` their weights are absolute."""
     shape = pattern(mean.size, spacing, cut)
     start = Start(
-        prior, shape.signs, shape.is_edge, shape.index, shape.ideal, shape.spacing, 0.0,
-        ((mean, root * shape.scale),), shape.spacing, shape=shape,
+        prior, shape.ideal, shape.spacing, 0.0, ((mean, root * shape.scale),), shape.spacing,
+        shape=shape,
     )  # fmt: skip
     if isinstance(prior, Gaussian) and log_scale is None:
         return start
-    log = prior.log_density(start.points) + shape.log_volume + float(np.linalg.slogdet(root)[1])
+    start = replace(start, is_apart=True, log_scale=log_scale or 0.0)
     if log_scale is None:
-        log_scale = -float(np.logaddexp.reduce(log))
-    return replace(start, log_scale=log_scale, laid=(start.points, log + log_scale))
+        return replace(start, log_scale=-float(np.logaddexp.reduce(start.log_weights)))
+    return start
 
 
 def _effective(log: np.ndarray) -> float:
@@ -330,18 +397,3 @@ def neighbours_of(index: np.ndarray) -> np.ndarray:
 
 
 _ROOM = 32  # places of a table for each point: it is quicker than sorting
-
-
-def least_of(weight: np.ndarray, share: float) -> float:
-    """A weight, such that those below it are at most this share of the sum of all.
-
-    It is the largest one, but for a sixteenth: weights are counted in bins.
-    """
-    bins = np.ascontiguousarray(weight, np.float64).view(np.int64) >> _BITS
-    low = int(bins.min())
-    below = np.cumsum(np.bincount(bins - low, weight))
-    first = int(np.searchsorted(below, share * below[-1], side="right"))
-    return float(np.int64(low + first << _BITS).view(np.float64))
-
-
-_BITS = 48  # of a number that do not matter: the others are its exponent, and a sixteenth

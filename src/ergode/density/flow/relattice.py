@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from ergode.core.math.tall import quadratic, spread, squares, turned
-from ergode.density.flow.points import Start, count_of, in_frame, least_of, neighbours_of
+from ergode.core.math.tall import turned
+from ergode.density.flow import points_kernels
+from ergode.density.flow.cells import Cells, Table, added, least_of, parts_of, run, run_parts
+from ergode.density.flow.placed import weigh_by_prior
+from ergode.density.flow.points import Start, count_of, in_frame
+from ergode.density.flow.posterior import Posterior
 from ergode.models.estimation.covariances import root_of
 
 FEWEST = 0.3
@@ -29,6 +34,9 @@ HIDDEN = 0.01
 UNEVEN = 0.02
 """Difference of points of even and odd numbers above which it is, in deviations."""
 
+POINTS_OF_REFINED = 300_000
+"""Points of a divided lattice above which cells are not divided."""
+
 ROUNDS = 20
 """Largest number of lattices in a row."""
 
@@ -42,41 +50,35 @@ _LEAST = 1e-300  # mass of a Gaussian beyond a lattice: no number is less
 _SHRUNK = 0.3  # volume, relative to the frame, below which a new frame is better than smaller cells
 
 _WIDER = 1.1  # than the posterior: tails that are too thin make weights that are too large
-_SEEN = 8192  # points that tell the power and a parabola
 _CLOUD = 4.0  # deviations of points from which a posterior is beyond them
 _NEARLY = 0.1  # change of a Gaussian, relative to it, that is too small for new points
 _ENOUGH = 0.05  # effective number of points of a tempered density, relative to the ideal one
 
 
 def next_start(
-    start: Start, log_weights: np.ndarray, smeared: np.ndarray, far: np.ndarray, cut: float,
-    edge: float, is_resolved: bool, is_uneven: bool,
-) -> Start:  # fmt: skip
+    start: Start, posterior: Posterior, cut: float, edge: float, is_resolved: bool, is_uneven: bool
+) -> Start:
     """A lattice that follows the posterior; the same one if hardly any point has weight.
 
-    `log_weights` [point] are those after all measurements so far, and `smeared` [point] those that
-    likelihoods smeared over cells give (see `smeared`); `far` [point] are squared distances of the
-    present states from their mean, in deviations. If no more than its `edge_most` is at the `edge`
-    of the lattice, and it fills its frame, cells are divided. If it `is_resolved`, they get
-    neighbours; if it `is_uneven`, they are divided along all axes.
+    If no more than its `edge_most` is at the `edge` of the lattice, and it fills its frame, cells
+    are divided. If it `is_resolved`, they get neighbours; if it `is_uneven`, they are divided along
+    all axes.
     """
-    known = np.isfinite(log_weights)
-    if known.sum() < 2 or not start.frames:
+    if not start.frames:
         return start
-    base, gain = start.log_weights[known], (log_weights - start.log_weights)[known]
-    points = start.points[known]
     if not start.spacing:
-        return _laid_again(start, known, base, gain, cut)
+        return _laid_again(start, posterior, cut)
     # A few points along each axis tell where the posterior lies.
-    wanted = max(_ENOUGH * start.ideal, min(3.0 ** points.shape[1], 0.5 * start.ideal))
-    power = _power(base, gain, wanted)
-    weight = np.exp(base + power * gain - (base + power * gain).max())
-    weight /= weight.sum()
-    mean, away, covariance = spread(weight, points)
+    size = posterior.size
+    power = posterior.temper(max(_ENOUGH * start.ideal, min(3.0**size, 0.5 * start.ideal)))
+    moments = posterior.moments_by(posterior.tempered)
+    mean, covariance = moments.mean[0], moments.covariance[0]
+    if not np.isfinite(covariance).all():
+        return start
     root = root_of(covariance)
     is_beyond = edge > _BEYOND and len(start.frames) == 1
     if is_beyond:
-        mean, root = _beyond(start, points, base + gain) or (mean, root)
+        mean, root = _beyond(start, *posterior.some()) or (mean, root)
     volume = float(np.linalg.slogdet(root)[1])
     if not np.isfinite(volume):
         return start
@@ -87,38 +89,38 @@ def next_start(
     spacing = start.first_spacing
     # A filament leaves a lattice in any frame few points, and a frame cuts what is far from a mode.
     if is_new and not is_beyond:
-        all_cells, wide_root = _normal(smeared[known]), _wider(root, start)
-        more, size = start.first_spacing if edge > start.edge_most else 0.0, points.shape[1]
+        more = start.first_spacing if edge > start.edge_most else 0.0
         most = max(_POINTS_OF_FRAME, count_of(size, spacing, cut))
-        cut = min(_cut(root, away, weight, cut, more), _cut(wide_root, away, all_cells, cut, more))
+        cut = min(
+            _cut(posterior, *both, mean, each, cut, more)
+            for both, each in (
+                ((posterior.tempered, posterior.top), root),
+                ((posterior.smeared, posterior.smeared_top), _wider(root, start)),
+            )
+        )
         spacing *= max(1.0, count_of(size, spacing, cut) / most) ** (1.0 / size)
         is_new = cut > _LEAST and spacing <= _COARSER * start.first_spacing
     if is_new:
         found = in_frame(start.prior, mean, root, spacing, cut, start.log_scale)
         return replace(found, roots=start.roots, first_spacing=start.first_spacing)
-    # What is far away counts in the moments, even if it is faint.
-    counts = smeared + np.log1p(np.minimum(far, _FARTHEST))
-    return divided(start, log_weights, counts, 1 if is_resolved else 2, is_uneven)
+    return divided(start, posterior, 1 if is_resolved else 2, is_uneven)
 
 
-def _laid_again(
-    start: Start, known: np.ndarray, base: np.ndarray, gain: np.ndarray, cut: float
-) -> Start:
+def _laid_again(start: Start, posterior: Posterior, cut: float) -> Start:
     """Equidistributed points by a Gaussian as wide as the posterior, or a little wider.
 
     The same ones if they were laid by such a Gaussian. What is not like a Gaussian is in their
     weights (importance sampling). A posterior beyond the points is found by a parabola.
     """
-    points = start.points[known]
-    some = slice(None, None, max(1, len(points) // _SEEN))
-    power = _farthest(base[some], gain[some])
-    weight = _normal(base + power * gain)
-    mean, away, covariance = spread(weight, points)
+    power = posterior.temper(_ENOUGH * len(start))
+    moments = posterior.moments_by(posterior.tempered)
+    mean, covariance = moments.mean[0], moments.covariance[0]
+    if not np.isfinite(covariance).all():
+        return start
     root = root_of(covariance)
     if start.shape is not None:
         before, by = start.frames[0]
-        log_density = base + gain - start.shape.log_volume[known]
-        there = _beyond(start, points[some], log_density[some]) if power < 1.0 else None
+        there = _beyond(start, *posterior.some()) if power < 1.0 else None
         if there and np.linalg.norm(np.linalg.solve(by, there[0] - before)) > _CLOUD:
             mean, root = there
         shift, ratio = np.linalg.solve(by, mean - before), _WIDER * np.linalg.solve(by, root)
@@ -128,35 +130,16 @@ def _laid_again(
     return in_frame(start.prior, mean, _WIDER * root, start.spacing, cut, start.log_scale)
 
 
-def _farthest(base: np.ndarray, gain: np.ndarray) -> float:
-    """The largest power up to one that leaves enough effective points, or else the most of them.
-
-    Points that were laid elsewhere than in the prior have few at a power of zero, too.
-    """
-    best, most = 0.0, 0.0
-    for power in 1.5 ** -np.arange(100.0):
-        weight = _normal(base + power * gain)
-        effective = 1.0 / squares(weight)
-        if effective >= _ENOUGH * len(base):
-            return float(power)
-        if effective > most:
-            best, most = float(power), effective
-    return best
-
-
-def _normal(log_weights: np.ndarray) -> np.ndarray:
-    """Weights whose sum is one."""
-    weight = np.exp(log_weights - log_weights.max())
-    return np.asarray(weight / weight.sum())
-
-
 def _wider(root: np.ndarray, start: Start) -> np.ndarray:
     """Root of a covariance with that of a cell added, which smears a posterior."""
     edges = start.spacing * max((each for _, each in start.frames), key=np.linalg.norm)
     return root_of(root @ root.T + 0.25 * edges @ edges.T)
 
 
-def _cut(root: np.ndarray, away: np.ndarray, weight: np.ndarray, cut: float, more: float) -> float:
+def _cut(
+    posterior: Posterior, log_weights: Any, top: float, mean: np.ndarray, root: np.ndarray,
+    cut: float, more: float,
+) -> float:  # fmt: skip
     """What a lattice of this frame leaves out of a Gaussian, so that it leaves out little of this.
 
     It is `cut` if the lattice then has all but a thousandth of the weight. Heavier tails need a
@@ -164,122 +147,74 @@ def _cut(root: np.ndarray, away: np.ndarray, weight: np.ndarray, cut: float, mor
     """
     from scipy.special import chdtrc, chdtri
 
-    inverse = np.linalg.inv(root)
-    square = quadratic(away, inverse.T @ inverse)
-    if not more and float(weight[square > chdtri(len(root), cut)].sum()) <= _OUTSIDE:
+    limit = float(chdtri(len(root), cut))
+    outside, shells = posterior.beyond(log_weights, top, mean, root, limit)
+    if not more and outside <= _OUTSIDE:
         return cut
-    order = np.argsort(square)
-    inside = np.cumsum(weight[order])
-    last = min(int(np.searchsorted(inside, (1.0 - 0.1 * _OUTSIDE) * inside[-1])), len(order) - 1)
-    reach = math.ceil(2.0 * (math.sqrt(square[order[last]]) + more)) / 2.0
+    last = int(np.searchsorted(np.cumsum(shells), 1.0 - 0.1 * _OUTSIDE))
+    reach = math.ceil(last + 1 + 2.0 * more) / 2.0
     return min(float(chdtrc(len(root), reach**2)), cut)
 
 
-def divided(
-    start: Start, log_weights: np.ndarray, smeared: np.ndarray, parts: int, is_uneven: bool
-) -> Start:
+def divided(start: Start, posterior: Posterior, parts: int, is_uneven: bool) -> Start:
     """A lattice of cells with weight and their neighbours, each divided into `parts` along an axis.
 
     For a posterior that is not alike a Gaussian, such as a filament. Along axes where the posterior
-    changes little from cell to cell, cells stay whole, unless it `is_uneven` (see `folds`).
+    changes little from cell to cell, cells stay whole, unless it `is_uneven` (see `folds`). The
+    same lattice, if there would be far too many cells.
     """
-    size = start.index.shape[1] - 1
-    known = np.isfinite(log_weights)
-    base, gain = start.log_weights, np.where(known, log_weights - start.log_weights, -np.inf)
+    device, cells = posterior.device, posterior.cells
+    assert isinstance(cells, Cells)
     # A filament that passes between the centres of cells shows in a tempered density.
-    power = _power(base[known], gain[known], FEWEST * start.ideal)
-    weight = _normal(base + (power * gain if power > 0 else 0.0))
-    central = np.flatnonzero(weight >= least_of(weight, _OUTER))
-    has_weight = weight >= least_of(weight, _FAINT)
-    weight = _normal(smeared)
-    has_weight |= weight >= least_of(weight, _UNSEEN)
-    cells = _with_neighbours(start, has_weight, central)
+    posterior.temper(FEWEST * start.ideal)
+    log, counts = posterior.tempered, posterior.counts
+    outer, faint = least_of(device, posterior.top, log, _OUTER, _FAINT)
+    farthest = posterior.smeared_top + math.log1p(points_kernels.FARTHEST)
+    (unseen,) = least_of(device, farthest, counts, _UNSEEN)
+    central, chosen = (device.empty(len(cells), np.int8) for _ in range(2))
+    run(
+        device, points_kernels.mark, len(cells), log, counts, outer, faint, unseen, central, chosen
+    )  # fmt: skip
+    size = posterior.size
     along = np.full(size, parts)
-    if not is_uneven:
-        along = _divisions(start, log_weights, central, parts)
-    corners = np.indices(tuple(along)).reshape(size, -1).T
+    if parts > 1 and not is_uneven:
+        along = _divisions(posterior, cells, central, parts)
+    table = Table(cells, central, chosen)
+    if len(table) * np.prod(along) > POINTS_OF_REFINED and np.prod(along) > 1:
+        return start
     finer = float(np.prod(along)) ** (1.0 / size)  # edges keep their volume
     spacing = start.spacing / finer
-    points = np.empty((len(cells), len(corners), size))
-    log = np.empty(points.shape[:2])
     frames = []
-    for component, (origin, edges) in enumerate(start.frames):
+    for origin, edges in start.frames:
         # The first part of a cell lies before its centre.
         edges = edges * (finer / along)
-        first = origin - 0.5 * spacing * edges @ (along - 1.0)
-        own = cells[:, 0] == component if len(start.frames) > 1 else slice(None)
-        parents = first + turned(cells[own, 1:] * along, spacing * edges.T)
-        there = parents[:, None] + corners @ (spacing * edges.T)
-        volume = float(np.linalg.slogdet(edges)[1]) + size * np.log(spacing)
-        density = start.log_density(component, there.reshape(-1, size)) + volume
-        points[own], log[own] = there, density.reshape(-1, len(corners))
-        frames.append((first, edges))
-    index = np.empty((*log.shape, 1 + size), np.int32)
-    index[..., 0] = cells[:, :1]
-    index[..., 1:] = cells[:, None, 1:] * along + corners
-    index = index.reshape(-1, 1 + size)
-    made = replace(
-        start, laid=(points.reshape(-1, size), log.ravel()),
-        signs=(1 - 2 * (index[:, 1:].sum(axis=1) & 1)).astype(np.int8), index=index,
-        spacing=spacing, frames=tuple(frames), shape=None,
-    )  # fmt: skip
-    made.__dict__["neighbours"] = _of_parts(neighbours_of(cells), along, corners)
-    return made.whole()
+        frames.append((origin - 0.5 * spacing * edges @ (along - 1.0), edges))
+    origins, edges = (np.stack(both) for both in zip(*frames, strict=True))
+    made = table.divided(along, origins, spacing * edges)
+    found = replace(
+        start, laid=made, spacing=spacing, frames=tuple(frames), shape=None, is_apart=False
+    )
+    weigh_by_prior(found, made, spacing * edges)
+    return found
 
 
-def _with_neighbours(start: Start, chosen: np.ndarray, central: np.ndarray) -> np.ndarray:
-    """Index of the `chosen` cells (a mask), and of all beside the `central` ones (numbers)."""
-    chosen, missing = chosen.copy(), []
-    for d, both in enumerate(start.neighbours):
-        for step, there in zip((1, -1), both[:, central], strict=True):
-            chosen[there[there >= 0]] = True
-            beyond = start.index[central[there < 0]]
-            beyond[:, 1 + d] += step
-            missing.append(beyond)
-    return np.concatenate([start.index[chosen], np.unique(np.concatenate(missing), axis=0)])
-
-
-def _of_parts(beside: np.ndarray, along: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Neighbours [axis, 2, part] of the parts of cells, from those `beside` each cell.
-
-    The parts of a cell lie `along` the axes at `corners`, and are numbered cell after cell.
-    """
-    count, each = beside.shape[-1], len(corners)
-    found = np.empty((len(along), 2, count, each), np.int32)
-    own = np.arange(count, dtype=np.int32) * each
-    for d in range(len(along)):
-        stride = int(np.prod(along[d + 1 :]))
-        for side, (step, last) in enumerate(((1, along[d] - 1), (-1, 0))):
-            cell = np.where(beside[d, side] < 0, -1, beside[d, side] * each)
-            for number, place in enumerate(corners[:, d]):
-                if place != last:
-                    found[d, side, :, number] = own + (number + step * stride)
-                else:
-                    across = number - step * (along[d] - 1) * stride
-                    found[d, side, :, number] = np.where(cell < 0, -1, cell + across)
-    return found.reshape(len(along), 2, -1)
-
-
-def _divisions(
-    start: Start, log_weights: np.ndarray, chosen: np.ndarray, parts: int
-) -> np.ndarray:  # fmt: skip
+def _divisions(posterior: Posterior, cells: Cells, central: Any, parts: int) -> np.ndarray:
     """Number of parts of a cell along each axis, `parts` or one.
 
-    Cells are divided along the axis where the posterior changes most from one of the `chosen`
+    Cells are divided along the axis where the posterior changes most from one of the `central`
     points to its neighbours, and along axes where it changes at least about a third as much.
     """
-    if parts == 1:
-        return np.ones(start.index.shape[1] - 1, np.int64)
-    up, down = start.neighbours[..., chosen].swapaxes(0, 1)
-    with np.errstate(invalid="ignore"):
-        change = np.where((up < 0) | (down < 0), np.nan, log_weights[up] - log_weights[down])
-    known = np.isfinite(change)
-    weight = np.where(known, np.exp(log_weights[chosen] - log_weights.max()), 0.0)
-    square = (weight * np.where(known, change, 0.0) ** 2).sum(axis=1)
-    total = weight.sum(axis=1)
+    device, log = posterior.device, posterior.log_weights
+    size = posterior.size
+    out = device.zeros((2 * size, parts_of(len(cells))), np.float64)
+    run_parts(
+        device, points_kernels.changes, len(cells), posterior.own_top, log, cells.beside, central,
+        out,
+    )  # fmt: skip
+    square, total = added(device, out).reshape(2, size)
     if not np.all(total > 0):
         return np.full(len(total), parts)
-    square /= total
+    square = square / total
     return np.where(square >= _ALIKE**2 * square.max(), parts, 1)
 
 
@@ -315,30 +250,4 @@ _STEP_MOST = 1e3  # of a lattice, in units of its frame
 
 _FAINT = 3e-5  # of all weight: cells that hold less together are dropped; far ones widen a density
 _UNSEEN = 1e-2  # the same of smeared weights, by what they add to the moments
-_FARTHEST = 1e4  # squared distance from a mean, in deviations
 _OUTER = 3e-4  # of all weight: what cells without neighbours hold together
-
-
-def _power(base: np.ndarray, gain: np.ndarray, wanted: float) -> float:
-    """The largest power up to one that leaves an effective number of points."""
-    weight = np.empty_like(base)
-
-    def effective(power: float) -> float:
-        np.multiply(gain, power, out=weight)
-        np.add(weight, base, out=weight)
-        np.subtract(weight, weight.max(), out=weight)
-        np.exp(weight, out=weight)
-        return float(weight.sum() ** 2 / squares(weight))
-
-    if effective(1.0) >= wanted:
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = 0.5 * (low + high) if low > 0 else high / 16
-        if effective(middle) >= wanted:
-            low = middle
-        else:
-            high = middle
-        if low > 0 and high < 1.1 * low:
-            break
-    return low

@@ -15,6 +15,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.density.flow import sums
+from ergode.density.flow.cells import columns
 from ergode.density.flow.weighted import Moments, brief
 from ergode.density.grid import lattice
 
@@ -29,9 +30,10 @@ class Smeared:
         device, shape = carrier.device, (carrier.count, carrier.point_count)
         self._carrier = carrier
         self._before = device.empty(shape, np.float64)
-        self._logs = device.empty(shape, np.float64)
-        device.copy(carrier.log_weights, self._logs)
+        self.logs = device.empty(shape, np.float64)
+        device.copy(carrier.log_weights, self.logs)
         self._widest = device.zeros(shape, np.float64)
+        self._nothing = device.zeros((carrier.count, 1), np.float64)
 
     def before(self) -> None:
         """Note the log-weights before a measurement."""
@@ -42,7 +44,7 @@ class Smeared:
         carrier = self._carrier
         total = carrier.count * carrier.point_count
         if is_known:
-            summits = carrier.device.zeros((carrier.count, 1), np.float64)
+            summits = self._nothing
         else:
             gain = carrier.device.empty((carrier.count, carrier.point_count), np.float64)
             minus = kernels.for_each(sums.gained)
@@ -54,7 +56,7 @@ class Smeared:
         kernel = kernels.for_each(sums.smear, bindings={lattice.DIMENSION: carrier.size})
         carrier.device.run(
             kernel, total, carrier.point_count, summits, carrier.beside, self._before,
-            carrier.log_weights, self._logs, self._widest, **brief(total),
+            carrier.log_weights, self.logs, self._widest, **brief(total),
         )  # fmt: skip
 
     def hidden(self, found: Moments, others: Any) -> np.ndarray:
@@ -64,12 +66,12 @@ class Smeared:
         """
         carrier = self._carrier
         out = carrier.device.empty((carrier.count, 2, carrier.groups), np.float64)
-        summits = carrier.summits(self._logs)
+        summits = carrier.summits(self.logs)
         groups = carrier.count * carrier.groups
         total = carrier.count * carrier.point_count
         carrier.device.run(
             kernels.for_each(sums.thin), groups, carrier.point_count, carrier.groups,
-            summits, self._logs, self._widest, out, **brief(groups, total),
+            summits, self.logs, self._widest, out, **brief(groups, total),
         )  # fmt: skip
         added = np.asarray(carrier.device.get(carrier.gathered(out))).sum(axis=-1)
         whole, thin = added.T
@@ -92,9 +94,9 @@ class Smeared:
         """
         carrier, device = self._carrier, self._carrier.device
         total = carrier.count * carrier.point_count
-        out, *pairs = (device.empty(self._logs.shape, np.float64) for _ in range(5))
+        out, *pairs = (device.empty(self.logs.shape, np.float64) for _ in range(5))
         near, other = pairs[:2], pairs[2:]
-        arrays = carrier.log_weights, self._logs, self._widest
+        arrays = carrier.log_weights, self.logs, self._widest
         few = brief(total)
         device.run(
             kernels.for_each(sums.part), total, carrier.point_count, *summits, *arrays, *near, **few
@@ -110,19 +112,15 @@ class Smeared:
         )
         return out
 
-    def host(self, which: int) -> np.ndarray:
-        """Logarithms of the smeared weights of a density [point], on the host."""
-        return np.array(self._carrier.device.get(self._logs)[which])
-
     @property
     def arrays(self) -> dict[str, Any]:
         """What is kept between two measurements, on the device."""
-        return {"smeared": self._logs, "widest": self._widest}
+        return {"smeared": self.logs, "widest": self._widest}
 
     def leave(self, there: Any) -> None:
         """Go on with points whose numbers are `there`, on the device."""
-        for name in ("_before", "_logs", "_widest"):
-            setattr(self, name, self._carrier.chosen(getattr(self, name), there))
+        for name in ("_before", "logs", "_widest"):
+            setattr(self, name, columns(self._carrier.device, getattr(self, name), there))
 
 
 _THIN_MOST = 1e-4  # of the smeared weight in cells with a thin likelihood, that is left alone

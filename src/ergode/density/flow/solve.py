@@ -17,7 +17,7 @@ from ergode.density.flow import images
 from ergode.density.flow.approach import law_of
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.kept import named, restored_start, start_state
-from ergode.density.flow.points import Start, least_of, start_of, wide_start_of
+from ergode.density.flow.points import Start, start_of, wide_start_of
 from ergode.density.flow.relattice import AGREED, FEWEST, HIDDEN, ROUNDS, UNEVEN, next_start
 from ergode.density.flow.reliable import unreliable_from
 from ergode.density.flow.weighted import Moments
@@ -80,6 +80,7 @@ class FlowSolver:
         # Whose value a gate leaves out: decided once, when a density first comes to it.
         self._left_out = np.zeros((count, len(asked.measurements)), bool)
         self._waiting: list[tuple[Group, int]] = []  # with the number of the next action
+        self._made: dict[Any, Any] = {}  # kernels
         self._single = checkpoint.SingleRun("densities")
         self._batch = np.empty(0, np.int64)
 
@@ -112,9 +113,12 @@ class FlowSolver:
                 if not any(record.done for record in self.records):
                     raise
                 self._interrupt()
-        for reached, record in zip(self._reached.tolist(), self.records, strict=True):
-            record.values["time_reached"][...] = reached
+        self.records[0].whole["time_reached"][...] = self._reached
         self._tell()
+
+    @property
+    def _status(self) -> np.ndarray:
+        return self.records[0].whole["status"]
 
     @property
     def unreliable_from(self) -> np.ndarray:
@@ -159,7 +163,7 @@ class FlowSolver:
             found.append((group, int(own["number"])))
         for one in batch.tolist():
             self.records[one].restore(within(state, f"record_{one}."))
-            self.records[one].values["status"][...] = state["status"][one]
+            self._status[one] = state["status"][one]
         self._reached, self._left_out = state["reached"], state["left_out"]
         self.work = {name: int(state[f"work.{name}"]) for name in self.work}
         self.ended_early = str(state["ended_early"])
@@ -169,7 +173,7 @@ class FlowSolver:
         """What `_begun` takes."""
         found: dict[str, Any] = named("work.", self.work) | {
             "waiting": len(self._waiting), "reached": self._reached, "left_out": self._left_out,
-            "status": np.array([one.values["status"] for one in self.records]),
+            "status": self._status,
             "ended_early": self.ended_early,
         }  # fmt: skip
         for k, (group, number) in enumerate(self._waiting):
@@ -202,7 +206,9 @@ class FlowSolver:
             least = np.linalg.svd(edges, compute_uv=False)[:, -1:]
             deviation[ones] *= np.minimum(1.0, _NARROW * least)
         scales = away, deviation
-        carrier = Carrier(asked.field, starts, asked.values[which], scales, **self.options)
+        carrier = Carrier(
+            asked.field, starts, asked.values[which], scales, made=self._made, **self.options
+        )  # fmt: skip
         self.work["points"] += len(which) * carrier.point_count
         self.work["lattices"] += len(which)
         nothing = np.zeros(len(which))
@@ -299,7 +305,7 @@ class FlowSolver:
     ) -> tuple[Group, Moments]:
         """New points for a density of a group, until they stand well for its posterior."""
         which, start = group.which[place : place + 1], group.starts[place]
-        weights, edge = _weights(group, place, moments), float(moments.edge[place])
+        posterior, edge = group.carrier.posterior(place, moments), float(moments.edge[place])
         was_at_edge = 0
         for _ in range(ROUNDS):
             is_divided = start.spacing < start.first_spacing
@@ -308,16 +314,14 @@ class FlowSolver:
             is_resolved = is_divided and bool((_agree([start], moments) & _are_seen(moments))[0])
             is_uneven = bool((_agree([start], moments) & (moments.uneven > UNEVEN))[0])
             following = next_start(
-                start, *weights, self.cut, edge if at_edge else 0.0, is_resolved, is_uneven
-            )  # fmt: skip
-            if len(following) > POINTS_OF_REFINED and following.spacing < start.spacing:
-                following = start
+                start, posterior, self.cut, edge if at_edge else 0.0, is_resolved, is_uneven
+            )
             fresh = self._replayed(which, [following], number + 1)
             moments = _judged(fresh)
             if following is start or not _which_need([following], moments).any():
                 break
             start = following
-            weights, edge = _weights(fresh, 0, moments), float(moments.edge[0])
+            posterior, edge = fresh.carrier.posterior(0, moments), float(moments.edge[0])
         return fresh, moments
 
     def _index_of(self, number: int) -> int:
@@ -358,19 +362,21 @@ class FlowSolver:
         self._reached[which] = time
         unkilled = _ratio(carrier.log_unkilled(moments.log_mass), group.log_mass)[places]
         kept = _ratio(moments.log_mass, group.log_mass)[places]
-        cut = np.array([self.cut if len(one.index) else 0.0 for one in group.starts])[places]
+        cut = np.array([self.cut if one.has_cells else 0.0 for one in group.starts])[places]
         records = [self.records[one] for one in which.tolist()]
+        values, where = self.records[0].whole, (which, row)
+        values["grid_shift"][where] = 0.0
         for record, place, middle in zip(records, places.tolist(), mean, strict=True):
-            lattice, pieces = record.lattice, (np.empty(0, np.int64), np.empty(0))
             if self.keep != "none":
                 lattice, (keys, mass) = images.draw(
-                    *carrier.host(place), group.starts[place], lattice, middle
+                    *carrier.host(place), group.starts[place], record.lattice, middle
                 )
                 pieces = resident.sent(keys), resident.sent(mass)
-            record.values["grid_shift"][row] = lattice.centre - record.lattice.centre
-            middle[...] = record.lattice.near(middle, record.lattice.centre)
-            record.keep_cells(row, partial(_same, pieces))
-        values, where = self.records[0].whole, (which, row)
+                values["grid_shift"][record.number, row] = lattice.centre - record.lattice.centre
+                record.keep_cells(row, partial(_same, pieces))
+            record.done = row + 1
+            if record.lattice.turns is not None:
+                middle[...] = record.lattice.near(middle, record.lattice.centre)
         write(
             values, where, mean, moments.covariance[places], kept,
             np.full(carrier.size, np.nan), carrier.point_count,
@@ -402,9 +408,9 @@ class FlowSolver:
                     group, place, Status.IMPOSSIBLE, _IMPOSSIBLE.format(time=measurement.time)
                 )
                 continue
-            edge = float(after.edge[place]) if len(group.starts[place].index) else 0.0
+            edge = float(after.edge[place]) if group.starts[place].has_cells else 0.0
             # Halves that disagree leave the error unknown.
-            known = agreed[place] or not len(group.starts[place].index)
+            known = agreed[place] or not group.starts[place].has_cells
             error = max(float(after.mean_error[place]), float(unseen[place])) if known else np.inf
             record.after_measurement(
                 index, _summary(after, group, place), edge, error,
@@ -415,25 +421,23 @@ class FlowSolver:
     def _end(self, group: Group, place: int, status: Status, why: str) -> None:
         which = int(group.which[place])
         group.active[place] = False
-        self.records[which].values["status"][...] = status
+        self._status[which] = status
         self.ended_early = self.ended_early or why
         if not self.asked.layout.dims and self.records[which].done == 0:
             raise PlanError(why)
 
     def _interrupt(self) -> None:
         for record in self.records:
-            is_open = int(record.values["status"]) == Status.NOT_RUN
+            is_open = self._status[record.number] == Status.NOT_RUN
             if is_open and 0 < record.done < self.asked.times.size:
-                record.values["status"][...] = Status.INTERRUPTED
+                self._status[record.number] = Status.INTERRUPTED
         self.ended_early = "interrupted"
 
     def _tell(self) -> None:
         """Set the status of all, and warn of those that ended early."""
-        count = self.asked.times.size
-        for record in self.records:
-            if record.done == count and int(record.values["status"]) == Status.NOT_RUN:
-                record.values["status"][...] = Status.DONE
-        ended = np.array([int(one.values["status"]) != Status.DONE for one in self.records])
+        done = np.array([one.done for one in self.records]) == self.asked.times.size
+        self._status[done & (self._status == Status.NOT_RUN)] = Status.DONE
+        ended = self._status != Status.DONE
         if not ended.any():
             return
         if not self.asked.layout.dims:
@@ -457,35 +461,14 @@ _TURNED_MOST = 0.4  # of a period between neighbours: they have no common direct
 _POINTS_AT_ONCE = 1 << 24
 _NARROW = 10.0  # times narrower points than the prior's have errors relative to their width
 _TIMES_AT_EDGE = 6
-POINTS_OF_REFINED = 300_000
 _FAINT = 1e-6  # points with at most this share of the weight are left out after a measurement
 _FEWER = 0.7  # of the points: if more are left, none is left out
 
 
 def _drop_faint(group: Group) -> None:
     """Leave out points of a single density that hold next to nothing together."""
-    start, log = group.starts[0], group.carrier.host(0)[1]
-    if not len(start.index) or not group.active.all():
-        return
-    weight = np.exp(log - log.max())
-    chosen = np.flatnonzero(weight >= least_of(weight, _FAINT))
-    if len(chosen) > _FEWER * len(log):
-        return
-    start = start.only(chosen)
-    group.starts[0] = start
-    group.carrier.leave(chosen, start)
-
-
-def _weights(
-    group: Group, place: int, moments: Moments
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log-weights of a density, smeared ones, and squared distances of states [point]."""
-    points, log = group.carrier.host(place)
-    size = moments.mean.shape[1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        away = group.carrier.short_way(points[:, :size] - moments.mean[place]) ** 2
-        far = (away / np.diagonal(moments.covariance[place])).max(axis=1)
-    return log, group.carrier.smeared(place), np.where(np.isfinite(far), far, 0.0)
+    if group.starts[0].has_cells and group.active.all():
+        group.starts[0] = group.carrier.only_heavy(_FAINT, _FEWER)
 
 
 def _judged(group: Group) -> Moments:

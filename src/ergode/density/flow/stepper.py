@@ -322,36 +322,9 @@ def follow_lanes(
             waiting += 1 if arrived else 0
 
 
-def lay(index, count, means, edges, places, log_share, points, log_weights):
-    """Lay one point of the lattice of one density: a kernel body.
-
-    Model: `means` [density, dimension], `edges` of a cell [density, dimension, axis], `places`
-    [axis, count], `log_share` [count]. Out: `points` [dimension, density, count], `log_weights`
-    [density, count].
-    """
-    which = index // count
-    place = index - which * count
-    for d in range(DIMENSION):
-        at = means[which, d]
-        for k in range(DIMENSION):
-            at += edges[which, d, k] * places[k, place]
-        points[d, which, place] = at
-    log_weights[which, place] = log_share[place]
-
-
 def shift(index, count, changes, points):
     """Move one point of one density by `changes` [density, dimension]: a kernel body."""
     which = index // count
     place = index - which * count
     for d in range(DIMENSION):
         points[d, which, place] += changes[which, d]
-
-
-def choose(index, count, numbers, source, out):
-    """Copy one of the chosen columns of one row: a kernel body.
-
-    Model: `numbers` [count] of columns, `source` [row, ...]. Out: `out` [row, count].
-    """
-    row = index // count
-    place = index - row * count
-    out[row, place] = source[row, numbers[place]]

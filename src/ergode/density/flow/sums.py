@@ -48,6 +48,9 @@ def weigh(index, count, t, parameters, values, precisions, points, log_weights):
         log_weights[which, place] = total if total > -math.inf else -math.inf  # NaN is impossible
 
 
+_AT_ONCE = 16  # numbers that a thread asks for before it uses the first
+
+
 def largest(index, count, groups, log_weights, out):
     """Largest log-weight in one group of points of one density: a kernel body.
 
@@ -56,31 +59,16 @@ def largest(index, count, groups, log_weights, out):
     which = index // groups
     group = index - which * groups
     best = np.float64(-math.inf)
-    first = group * count // groups
-    place = first
-    for i in range(first, (group + 1) * count // groups):
-        if log_weights[which, i] > best:
-            best = log_weights[which, i]
-            place = i
+    place = group * count // groups
+    last = (group + 1) * count // groups
+    for first in range(group * count // groups, last, _AT_ONCE):
+        some = tuple(log_weights[which, min(first + k, last - 1)] for k in range(_AT_ONCE))
+        for k in unroll(range(_AT_ONCE)):
+            if some[k] > best:
+                best = some[k]
+                place = first + k
     out[which, 0, group] = best
     out[which, 1, group] = place
-
-
-def highest(index, groups, fewer, found, out):
-    """Merge neighbouring groups of one density: a kernel body.
-
-    Model: `found` [density, 2, groups] by `largest`. Out: `out` [density, 2, fewer].
-    """
-    which = index // fewer
-    part = index - which * fewer
-    best = found[which, 0, part * groups // fewer]
-    place = found[which, 1, part * groups // fewer]
-    for k in range(part * groups // fewer, (part + 1) * groups // fewer):
-        if found[which, 0, k] > best:
-            best = found[which, 0, k]
-            place = found[which, 1, k]
-    out[which, 0, part] = best
-    out[which, 1, part] = place
 
 
 def summit(which, groups, found, points, out):
@@ -92,16 +80,15 @@ def summit(which, groups, found, points, out):
     """
     best = found[which, 0, 0]
     group = 0
-    for k in range(1, groups):
-        if found[which, 0, k] > best:
-            best = found[which, 0, k]
-            group = k
+    for first in range(0, groups, _AT_ONCE):
+        some = tuple(found[which, 0, min(first + k, groups - 1)] for k in range(_AT_ONCE))
+        for k in unroll(range(_AT_ONCE)):
+            if some[k] > best:
+                best = some[k]
+                group = first + k
     out[which, 0] = best if math.isfinite(best) else np.float64(0.0)
     for d in unroll(range(DIMENSION)):
         out[which, 1 + d] = points[d, which, np.int64(found[which, 1, group])]
-
-
-_AT_ONCE = 16  # groups whose numbers a thread asks for before it uses the first
 
 
 def gather(index, groups, fewer, found, out):
@@ -434,3 +421,64 @@ def add_up(
     for k in unroll(range(TOGETHER)):
         out[which, first + k, 0, group] = totals[k]
         out[which, first + k, 1, group] = signed[k]
+
+
+STEP = -math.log(1.25)
+"""Logarithm of the ratio of a power of the likelihood to the one before."""
+
+
+def temper(index, count, groups, first_power, base, log_weights, out):
+    """Weights of one group of points by one power of the likelihood: a kernel body.
+
+    `base` and `log_weights` [1, count] are those before and after all measurements. Out: `out`
+    [3, power, groups]: the largest logarithm, and sums of weights and squares relative to it.
+    """
+    which = index // groups
+    group = index - which * groups
+    power = math.exp(np.float64(STEP) * np.float64(first_power + which))
+    top = np.float64(-math.inf)
+    for i in range(group * count // groups, (group + 1) * count // groups):
+        if log_weights[0, i] > -math.inf:
+            top = max(top, base[0, i] + power * (log_weights[0, i] - base[0, i]))
+    total = np.float64(0.0)
+    squares = np.float64(0.0)
+    for i in range(group * count // groups, (group + 1) * count // groups):
+        if log_weights[0, i] > -math.inf:
+            weight = math.exp(base[0, i] + power * (log_weights[0, i] - base[0, i]) - top)
+            total += weight
+            squares += weight * weight
+    out[0, which, group] = top
+    out[1, which, group] = total
+    out[2, which, group] = squares
+
+
+def take_power(index, power, base, log_weights, out):
+    """Log-weight of one point by a power of the likelihood: a kernel body."""
+    log = log_weights[0, index]
+    out[0, index] = (
+        base[0, index] + power * (log - base[0, index]) if log > -math.inf else -math.inf
+    )
+
+
+SHELLS = 80
+"""Number of shells, half a deviation thick; the last one has what is beyond."""
+
+
+def shell(index, count, groups, limit, top, mean, inverse, points, log_weights, out):
+    """Weight of one group of points in each shell around a mean: a kernel body.
+
+    Model: `inverse` [dimension, dimension] of the root of a covariance. Out: `out` [SHELLS + 1,
+    groups], whose last row is the weight beyond a squared distance `limit`; it comes with zeros.
+    """
+    size = mean.size
+    for i in range(index * count // groups, (index + 1) * count // groups):
+        weight = math.exp(log_weights[0, i] - top)
+        square = np.float64(0.0)
+        for d in range(size):
+            along = np.float64(0.0)
+            for e in range(size):
+                along += inverse[d, e] * (points[e, 0, i] - mean[e])
+            square += along * along
+        if square > limit:
+            out[SHELLS, index] += weight
+        out[np.int64(min(math.sqrt(square) * 2.0, np.float64(SHELLS - 1))), index] += weight

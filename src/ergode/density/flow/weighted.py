@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ergode.models.estimation.gate import innovation_of
 from ergode.models.estimation.measurement import Measurement
 
 _GROUPS = 128  # groups whose sums the device adds up
-_MERGED = 64  # groups that are left after the first search for the largest weight
+_GROUPS_MOST = 512  # groups whose largest weights one thread compares
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
 
 
@@ -52,6 +52,24 @@ def _pairs(size: int) -> tuple[np.ndarray, np.ndarray]:
     return np.tril_indices(size)
 
 
+def _asked(size: int) -> list[tuple[int, int]]:
+    """Pairs of factors whose sums are asked for; see `sums.add_up`."""
+    one = sums.NONE
+    pairs = zip(*(each.tolist() for each in _pairs(size)), strict=True)
+    return [
+        (one, one), *((d, one) for d in range(size)), *pairs, (sums.WEIGHT, one), (sums.EDGE, one)
+    ]  # fmt: skip
+
+
+@lru_cache(maxsize=32)
+def _asked_on(device: Device, size: int) -> list[Any]:
+    """The factors on a device, as many as are added together or a multiple of it."""
+    wanted = _asked(size)
+    both = np.full((2, -(-len(wanted) // sums.TOGETHER) * sums.TOGETHER), sums.NONE)
+    both[:, : len(wanted)] = np.transpose(wanted)
+    return device.put_together([*both])
+
+
 class Weighted:
     """Points of densities, which have equally many, and the logarithms of their weights.
 
@@ -71,8 +89,11 @@ class Weighted:
     _edge: Any  # [point]: whether a point is at the edge of the points
     _is_wide = False  # whether points carry a covariance
     _periods: np.ndarray | None = None  # [variable], infinite if it has none; None: none has one
-    _asked: tuple[Any, Any] | None = None  # rows and columns of sums, on the device
-    _sum_count: int
+
+    @cached_property
+    def _made(self) -> dict[Any, kernels.Kernel]:
+        """Kernels of a call, as finding one by the functions of its model takes long."""
+        return {}
 
     @property
     def groups(self) -> int:
@@ -81,11 +102,16 @@ class Weighted:
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
-        kernel = kernels.for_each(
-            sums.weigh,
-            bindings=likelihood.bindings_of(measurement)
-            | {lattice.DIMENSION: self.size, lattice.PARAMETERS: self._parameters.shape[1]},
-        )
+        student = measurement.degrees_of_freedom is not None
+        function = measurement.likelihood or measurement.h
+        key = function, measurement.component_count, tuple(measurement.angles), student
+        if key not in self._made:
+            self._made[key] = kernels.for_each(
+                sums.weigh,
+                bindings=likelihood.bindings_of(measurement)
+                | {lattice.DIMENSION: self.size, lattice.PARAMETERS: self._parameters.shape[1]},
+            )
+        kernel = self._made[key]
         values, precisions, constants = likelihood.numbers_of(measurement, places)
         with kernels.readable_errors():
             self.device.run(
@@ -110,7 +136,7 @@ class Weighted:
     def moments_by(self, log_weights: Any) -> Moments:
         """Moments by other logarithms of weights [density, point]."""
         own, self.log_weights = self.log_weights, log_weights
-        found = self.moments()
+        found = self.read(*self.begin())
         self.log_weights = own
         return found
 
@@ -176,7 +202,7 @@ class Weighted:
 
         See `sums.summit`.
         """
-        device, groups = self.device, self.groups
+        device, groups = self.device, min(self.groups, _GROUPS_MOST)
         found = device.empty((self.count, 2, groups), np.float64)
         out = device.empty((self.count, 1 + self.size), np.float64)
         total = self.count * groups
@@ -184,13 +210,6 @@ class Weighted:
             kernels.for_each(sums.largest), total, self.point_count, groups, of, found,
             **brief(total, self.count * self.point_count),
         )  # fmt: skip
-        if groups > _GROUPS:  # one thread would look at them one after the other
-            few = device.empty((self.count, 2, fewer := groups // _MERGED), np.float64)
-            device.run(
-                kernels.for_each(sums.highest), self.count * fewer, groups, fewer, found, few,
-                **brief(total),
-            )  # fmt: skip
-            found, groups = few, fewer
         kernel = kernels.for_each(sums.summit, bindings={lattice.DIMENSION: self.size})
         device.run(kernel, self.count, groups, found, self.points, out, **brief(self.count, total))
         return out
@@ -228,21 +247,13 @@ class Weighted:
 
         Of all points, and with factors `signs` [point]; see `sums.add_up`.
         """
-        if self._asked is None:
-            n, one = self.size, sums.NONE
-            wanted = [(one, one), *((d, one) for d in range(n))]
-            wanted += zip(*_pairs(n), strict=True)
-            wanted += [(sums.WEIGHT, one), (sums.EDGE, one)]
-            rows, columns = np.full((2, -(-len(wanted) // sums.TOGETHER) * sums.TOGETHER), one)
-            rows[: len(wanted)], columns[: len(wanted)] = np.transpose(wanted)
-            self._sum_count = len(wanted)
-            self._asked = tuple(self.device.put_together([rows, columns]))
-        count = self._asked[0].size
+        rows, columns = _asked_on(self.device, self.size)
+        count = rows.size
         out = self.device.empty((self.count, count, 2, self.groups), np.float64)
         kernel = kernels.for_each(sums.add_up, bindings=self._of_cells())
         total = self.count * (count // sums.TOGETHER) * self.groups
         self.device.run(
-            kernel, total, self.point_count, self.groups, *self._asked, summits, signs, self._edge,
+            kernel, total, self.point_count, self.groups, rows, columns, summits, signs, self._edge,
             self.points, self.log_weights, out,
             **brief(total, total // self.groups * self.point_count),
         )  # fmt: skip
@@ -262,5 +273,5 @@ class Weighted:
 
     def _added(self, found: Any) -> tuple[np.ndarray, np.ndarray]:
         """Sums [density, sum] over all points, and with signs, from those by groups."""
-        added = np.asarray(self.device.get(found)).sum(axis=-1)[:, : self._sum_count]
+        added = np.asarray(self.device.get(found)).sum(axis=-1)[:, : len(_asked(self.size))]
         return added[..., 0], added[..., 1]

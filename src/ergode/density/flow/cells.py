@@ -1,0 +1,196 @@
+"""Cells of a lattice on a device: chosen by their weights, and divided.
+
+A cell has its place along each axis, and its neighbours. Flags of cells become numbers by counts of
+groups; cells that are not there yet are found in a table of keys. The order of cells does not
+depend on threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device
+from ergode.density.flow import points_kernels, sums
+from ergode.density.flow.weighted import brief
+
+_NOTHING = -1e300  # logarithm of a weight below all
+_PARTS = 1024  # groups of points, at most, that one thread each goes through
+
+
+def run(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -> None:
+    """Run a kernel for each of some points."""
+    device.run(kernels.for_each(body), count, *arguments, **brief(count))
+
+
+def run_parts(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -> None:
+    """Run a kernel for each group of `count` points."""
+    parts = parts_of(count)
+    device.run(kernels.for_each(body), parts, count, parts, *arguments, **brief(parts, count))
+
+
+def parts_of(count: int) -> int:
+    """Number of groups of points."""
+    return int(min(_PARTS, 1 + count // 16))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of a lattice, on a device, with what the host asks of them."""
+
+    device: Device
+    index: Any  # [1 + axis, cell]: component and place
+    beside: Any  # [axis, 2, cell]: neighbours, or -1
+    points: Any  # [variable, 1, cell]: at the first time
+    log: Any  # [1, cell]: logarithms of weights there
+    sign: Any  # [cell]
+    rim: Any  # [cell]: whether it is at the edge
+
+    def __len__(self) -> int:
+        return int(self.sign.size)
+
+    @cached_property
+    def host_index(self) -> np.ndarray:
+        """As `index` of a `Start`."""
+        return np.ascontiguousarray(np.asarray(self.device.get(self.index)).T)
+
+    @cached_property
+    def host_points(self) -> np.ndarray:
+        """As `points` of a `Start`."""
+        return np.ascontiguousarray(np.asarray(self.device.get(self.points))[:, 0].T)
+
+    def host(self, name: str) -> np.ndarray:
+        """An array on the host."""
+        return np.array(self.device.get(getattr(self, name)))
+
+    def only(self, numbers: Any, chosen: Any) -> Cells:
+        """The `chosen` cells; `numbers` [cell] are those that they get, or -1."""
+        device, count = self.device, chosen.size
+        beside = device.empty((*self.beside.shape[:2], count), np.int32)
+        rim = device.empty(count, np.int8)
+        run(
+            device, points_kernels.renumber, count, numbers, chosen, self.beside, beside, rim
+        )  # fmt: skip
+        index, points, log, sign = (
+            columns(device, one, chosen) for one in (self.index, self.points, self.log, self.sign)
+        )
+        return Cells(device, index, beside, points, log, sign, rim)
+
+
+def columns(device: Device, source: Any, chosen: Any) -> Any:
+    """The columns of an array [..., point] whose numbers are `chosen`, on the device."""
+    old, new = source.shape[-1], chosen.size
+    rows = source.size // old
+    out = device.empty((*source.shape[:-1], new), source.dtype)
+    run(
+        device, points_kernels.choose, rows * new, new, chosen, source.reshape((rows, old)),
+        out.reshape((rows, new)),
+    )  # fmt: skip
+    return out
+
+
+def added(device: Device, found: Any) -> np.ndarray:
+    """Sums over the groups of an array [row, group], which are added on the device."""
+    rows, groups = found.shape
+    out = device.empty((rows, 1), np.float64)
+    device.run(
+        kernels.for_each(sums.gather), rows, groups, 1, found, out, **brief(rows, found.size)
+    )  # fmt: skip
+    return np.asarray(device.get(out))[:, 0]
+
+
+def numbered(device: Device, flags: Any) -> tuple[Any, int]:
+    """Numbers of the flags that are set, -1 for others, on the device; and how many are."""
+    parts = parts_of(flags.size)
+    counts = device.empty(parts, np.int64)
+    run_parts(device, points_kernels.count_flags, flags.size, flags, counts)
+    numbers = device.empty(flags.size, np.int32)
+    run_parts(device, points_kernels.number_flags, flags.size, counts, flags, numbers)
+    return numbers, int(np.asarray(device.get(counts)).sum())
+
+
+def places_of(device: Device, numbers: Any, count: int) -> Any:
+    """Places of what has the numbers from 0 to `count`, on the device."""
+    out = device.empty(count, np.int64)
+    run_parts(device, points_kernels.place_numbers, numbers.size, numbers, out)
+    return out
+
+
+def least_of(device: Device, top: float, log_weights: Any, *shares: float) -> list[float]:
+    """Logarithms of weights, such that those below hold at most each of some shares of the sum.
+
+    They are the largest, but for an eighth: weights are counted in bins below the `top`, which is
+    at least the largest.
+    """
+    count = log_weights.size
+    out = device.zeros((points_kernels.BINS, parts_of(count)), np.float64)
+    run_parts(device, points_kernels.bin_weights, count, top, log_weights, out)
+    bins = added(device, out)
+    below = bins.sum() - np.cumsum(bins)  # what is fainter than each bin
+    found = [int(np.argmax(below <= share * bins.sum())) for share in shares]
+    last = points_kernels.BINS - 1
+    return [top - (one + 1) / 8.0 if one < last else _NOTHING for one in found]
+
+
+class Table:
+    """Chosen cells, and those that central ones lack beside them, by their places."""
+
+    def __init__(self, cells: Cells, central: Any, chosen: Any) -> None:
+        device, count = cells.device, len(cells)
+        axes = cells.index.shape[0] - 1
+        missing = device.empty(2 * axes * count, np.int8)
+        run(
+            device, points_kernels.mark_beside, count, count, cells.beside, central, chosen, missing
+        )  # fmt: skip
+        numbers, kept = numbered(device, chosen)
+        sides, most = numbered(device, missing)
+        room = 1 << int(2 * (kept + most) + 15).bit_length()
+        self.keys, self.values = device.empty(room, np.int64), device.zeros(room, np.int64)
+        run(device, points_kernels.empty_out, room, self.keys)
+        both, lacking = (self.keys, self.values), places_of(device, sides, most)
+        more = 0
+        if most:
+            flags = device.empty(most, np.int8)
+            run(device, points_kernels.claim, most, lacking, cells.index, *both)
+            run(device, points_kernels.is_claimed, most, lacking, cells.index, *both, flags)
+            made, more = numbered(device, flags)
+        self.index = device.empty((1 + axes, kept + more), np.int32)
+        some = places_of(device, numbers, kept)
+        run(device, points_kernels.take_cell, kept, some, cells.index, self.index, *both)
+        if more:
+            run(
+                device, points_kernels.make_cell, most, kept, lacking, made, cells.index,
+                self.index, *both,
+            )  # fmt: skip
+        self.device = device
+
+    def __len__(self) -> int:
+        return int(self.index.shape[1])
+
+    def divided(self, along: np.ndarray, origins: np.ndarray, edges: np.ndarray) -> Cells:
+        """The cells, each divided into parts `along` each axis; weights are not set yet.
+
+        `origins` [component, axis] are the parts of index zero, and `edges` [component, axis, axis]
+        those of the parts.
+        """
+        device, axes = self.device, len(along)
+        each = int(np.prod(along))
+        count = len(self) * each
+        index = device.empty((1 + axes, count), np.int32)
+        beside = device.empty((axes, 2, count), np.int32)
+        points, log = (
+            device.empty((axes, 1, count), np.float64),
+            device.empty((1, count), np.float64),
+        )
+        sign, rim = device.empty(count, np.int8), device.empty(count, np.int8)
+        there = device.put_together([along.astype(np.int64), origins, edges])
+        run(
+            device, points_kernels.divide, count, each, *there, self.index, self.keys, self.values,
+            index, beside, points, sign, rim,
+        )  # fmt: skip
+        return Cells(device, index, beside, points, log, sign, rim)

@@ -1,0 +1,128 @@
+"""What the points of one density say of its posterior at the first time.
+
+All measurements so far are functions of the first state, so that the points there have the weights
+that they have now. Arrays of points stay on the device: the host gets sums over them.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ergode.core import kernels
+from ergode.core.devices import Device
+from ergode.density.flow import sums
+from ergode.density.flow.cells import Cells, added, columns, parts_of, run, run_parts
+from ergode.density.flow.placed import Points
+from ergode.density.flow.points import Start
+from ergode.density.flow.weighted import Weighted, brief
+
+_POWERS_MOST = 128  # that are tried, from one down; see `sums.temper`
+_TRIED = {True: 16, False: 2}  # powers at once on CUDA and on a CPU
+_SEEN = 8192  # points that tell a parabola
+
+
+class Posterior(Weighted):
+    """Points of one density at the first time, and the logarithms of their weights by now."""
+
+    def __init__(
+        self,
+        device: Device,
+        start: Start,
+        cells: Cells | Points,  # at the first time
+        log_weights: Any,  # [1, point]: logarithms of weights by now
+        smeared: Any,  # [1, point]: smeared ones
+        others: tuple[Any, Any, Any],  # `_signs` and `_edge` of the points, and `counts`
+    ) -> None:
+        self.device, self.count, self.start, self.cells = device, 1, start, cells
+        self.size, _, self.point_count = cells.points.shape
+        self.points, self.base, self.log_weights = cells.points, cells.log, log_weights
+        self._parts = parts_of(self.point_count)
+        self.tempered, self.smeared = log_weights, smeared
+        self.top = self.own_top = 0.0  # of the tempered logarithms of weights, and of those by now
+        # [1, point]: smeared logarithms of weights, with what points that are far away add.
+        self._signs, self._edge, self.counts = others
+
+    def temper(self, wanted: float) -> float:
+        """Take the likelihood to the largest power up to one that leaves enough effective points.
+
+        If none does, to the one that leaves the most of them. Returns the power.
+        """
+        best, most, power = 1.0, 0.0, 1.0
+        each = _TRIED[self.device.is_cuda]
+        for first in range(0, _POWERS_MOST, each):
+            effective, tops = self._effective(first, each)
+            is_enough = effective >= wanted
+            which = int(is_enough.argmax() if is_enough.any() else effective.argmax())
+            if is_enough.any() or effective[which] > most:
+                power, self.top = math.exp(sums.STEP * (first + which)), float(tops[which])
+                best, most = power, float(effective[which])
+            self.own_top = float(tops[0]) if first == 0 else self.own_top
+            if is_enough.any():
+                break
+        self.tempered = self._taken(best)
+        return best
+
+    def _effective(self, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Effective numbers of points with some powers of the likelihood, and largest weights."""
+        out = self.device.empty((3, count, self._parts), np.float64)
+        total = count * self._parts
+        self.device.run(
+            kernels.for_each(sums.temper), total, self.point_count, self._parts, first, self.base,
+            self.log_weights, out, **brief(total, count * self.point_count),
+        )  # fmt: skip
+        top, whole, squares = np.asarray(self.device.get(out))
+        tops = top.max(axis=1)
+        with np.errstate(invalid="ignore"):
+            scale = np.exp(top - tops[:, None])
+            found = (whole * scale).sum(axis=1) ** 2 / (squares * scale**2).sum(axis=1)
+        return np.nan_to_num(found), tops
+
+    def _taken(self, power: float) -> Any:
+        """Logarithms of weights [1, point] with a power of the likelihood, on the device."""
+        if power == 1.0:
+            return self.log_weights
+        out = self.device.empty(self.base.shape, np.float64)
+        run(
+            self.device, sums.take_power, self.point_count, power, self.base, self.log_weights, out
+        )  # fmt: skip
+        return out
+
+    @cached_property
+    def smeared_top(self) -> float:
+        """The largest smeared logarithm of a weight."""
+        return float(np.asarray(self.device.get(self.summits(self.smeared)))[0, 0])
+
+    def beyond(
+        self, log_weights: Any, top: float, mean: np.ndarray, root: np.ndarray, limit: float
+    ) -> tuple[float, np.ndarray]:
+        """Share of the weight beyond a squared distance `limit`, and how much lies in each shell.
+
+        Distances are those from a mean, in deviations by the root of a covariance; shells are half
+        a deviation thick. The largest logarithm is the `top`.
+        """
+        out = self.device.zeros((sums.SHELLS + 1, self._parts), np.float64)
+        there = self.device.put_together([mean, np.linalg.inv(root)])
+        run_parts(
+            self.device, sums.shell, self.point_count, limit, top, *there, self.points, log_weights,
+            out,
+        )  # fmt: skip
+        *shells, outside = added(self.device, out)
+        total = np.sum(shells)
+        return float(outside / total), np.array(shells) / total
+
+    def some(self) -> tuple[np.ndarray, np.ndarray]:
+        """Some points [point, variable], and logarithms of their densities, on the host."""
+        numbers = np.arange(0, self.point_count, max(1, self.point_count // _SEEN))
+        there = self.device.put(numbers)
+        points, log = (
+            np.asarray(self.device.get(columns(self.device, one, there)))[..., 0, :]
+            for one in (self.points, self.log_weights)
+        )
+        shape = self.start.shape
+        log = log if shape is None else log - shape.log_volume[numbers]
+        known = np.isfinite(log)
+        return points.T[known], log[known]
