@@ -46,9 +46,7 @@ class Carrier(Weighted):
         field: VectorField,
         starts: list[Start],  # one per density
         parameters: np.ndarray,  # [density, parameter]
-        scales: tuple[
-            np.ndarray, np.ndarray
-        ],  # mean and deviation of each prior [density, variable]
+        scales: tuple[np.ndarray, np.ndarray],  # mean and deviation of priors [density, variable]
         *,
         device: Device,
         precision: Precision,
@@ -71,9 +69,9 @@ class Carrier(Weighted):
         self._lay(starts)
         self._steps = device.zeros((self.count, self.point_count), np.float64)
         away, deviation = scales
-        narrow = np.where(away != 0, deviation / np.maximum(np.abs(away), 1e-300), np.inf).min(
-            axis=1
-        )
+        narrow = np.full_like(away, np.inf)
+        np.divide(deviation, np.abs(away), out=narrow, where=away != 0)
+        narrow = narrow.min(axis=1)
         rtol = np.clip(fine * narrow, least := _RTOL[precision], max(least, 0.1 * fine))
         atol = np.maximum(0.1 * max(fine, least) * deviation, 1e-300)
         q = np.zeros((self.size, self.size)) if noise is None else noise
