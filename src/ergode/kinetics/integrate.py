@@ -353,8 +353,7 @@ def integrate(
             zones.heating,
             zones.flow,
             by_zone=by_zone,
-            moving=zones.moving,
-            walled=zones.walled,
+            tank_count=zones.tank_count,
         )
     )
     tolerances = asked.filled(mechanism, scale)

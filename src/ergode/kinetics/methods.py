@@ -17,7 +17,7 @@ from ergode.kinetics.implicit.runner import ImplicitRunner
 from ergode.kinetics.launch import Runner
 from ergode.kinetics.multistep.runner import MultistepRunner
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import CHANGING, CLOSED, FIXED, NO_WALL, STILL
+from ergode.kinetics.tables import CLOSED, FIXED
 
 MethodName = Literal[
     "auto", "rodas4", "rosenbrock23", "bdf", "asymptotic", "quasi-steady-state",
@@ -47,26 +47,21 @@ class Method(methods.Method):
         flow: int = CLOSED,
         *,
         by_zone: bool = False,
-        moving: int = STILL,
-        walled: int = NO_WALL,
+        tank_count: int = 1,
     ) -> str | None:
         """Why zones of this network, heating and flow cannot be integrated; None if they can.
 
-        `by_zone` tells whether zones have tolerances of their own, `moving` whether their volume
-        follows from the pressure, `walled` whether they have a wall.
+        `by_zone` tells whether zones have tolerances of their own, `tank_count` how many tanks are
+        connected.
         """
-        if self.multistep and walled == CHANGING:
-            return "cannot integrate a wall that changes in time; use 'rodas4'"
-        if self.multistep and moving != STILL:
-            return "cannot integrate a Piston; use 'rodas4'"
+        if self.multistep and tank_count > 1:
+            return "cannot integrate tanks in series; use 'rodas4'"
         if self.multistep and mechanism.nuclear:
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
         if self.multistep and mechanism.has_formulas:
             return "cannot integrate a RateExpression; use 'rodas4'"
         if self.multistep and mechanism.has_composed:
             return "cannot integrate coefficients on tables or with branches; use 'rodas4'"
-        if self.multistep and flow != CLOSED:
-            return "cannot integrate a reactor with flow; use 'rodas4'"
         if by_zone and not self.implicit:
             return "has no tolerances by zone; give rtol and atol for all zones, or use 'rodas4'"
         if flow != CLOSED and not self.implicit:
@@ -159,12 +154,11 @@ def suited(mechanism: Mechanism, zones: Zones, device: Device) -> tuple[Method, 
     """The method that ``"auto"`` is for these zones, and why."""
     one = METHODS[_CHEMISTRY]
     # A temperature or a sunlight over time begins the history anew wherever its slope jumps.
-    suits = zones.history.times.size == 1 or zones.is_compressed
+    hot = zones.history.temperature
+    suits = not mechanism.has_sunlight and (hot == hot[:, :1]).all()
     # On a GPU few species at a given temperature take less time by a thread of each zone.
     large = zones.heating != FIXED or zones.amounts.shape[1] > SMALL
-    refused = one.why_unsupported(
-        mechanism, zones.heating, zones.flow, moving=zones.moving, walled=zones.walled
-    )
+    refused = one.why_unsupported(mechanism, zones.heating, zones.flow, tank_count=zones.tank_count)
     if mechanism.molecular and suits and (large or not device.is_cuda) and not refused:
         return one, _CHEMISTRY_REASON
     return choose("auto")

@@ -20,19 +20,23 @@ from ergode.core.group import Group, next_member, thread_in_group
 from ergode.kinetics import endings
 from ergode.kinetics.block.schedule import WARP
 from ergode.kinetics.condition_history import history_of
-from ergode.kinetics.kernel_options import EXCHANGES, POWERS, SELF_HEATING, THIRD_BODIES
+from ergode.kinetics.kernel_options import POWERS, SELF_HEATING, THIRD_BODIES
 from ergode.kinetics.multistep.activities import Zone
 from ergode.kinetics.multistep.corrector import Vectors
 from ergode.kinetics.multistep.formulas import integrate_zone
 from ergode.kinetics.multistep.nordsieck import MOST
+from ergode.kinetics.multistep.outside import NUMBERS, kept_count
 from ergode.kinetics.multistep.tables import Chemistry
 from ergode.kinetics.physics.third_bodies import slope_count
 
 Shape = tuple[int, ...]
 
 
-def shapes_of(chemistry: Chemistry, heats: bool) -> list[Shape]:
-    """Shapes of the arrays of a zone, those first of which a step reads and writes most."""
+def shapes_of(chemistry: Chemistry, heats: bool, kept: int) -> list[Shape]:
+    """Shapes of the arrays of a zone, those first of which a step reads and writes most.
+
+    `kept` is the number of columns of the history behind the variables.
+    """
     laws, reactions, powers = chemistry.laws, chemistry.reactions, chemistry.powers
     sums, slopes, schedule = chemistry.invariants.shape[0], chemistry.slopes, chemistry.schedule
     species, count = reactions.start.size - 1, chemistry.absolute.size
@@ -40,12 +44,13 @@ def shapes_of(chemistry: Chemistry, heats: bool) -> list[Shape]:
     width = species + 1 + (powers.power_count + powers.species.size if powers else 0)
     partial = max(part.place_count for part in (schedule.changes, schedule.slopes))
     return [
-        (3, width), (count,), (count,), (count + 1,), (count,), (count,), (count + 1,),
+        (3, width), (count,), (count,), (count + kept,), (count,), (count,), (count + 1,),
         (count + 1,), (3, species), (laws.usual.size,), (3, laws.falloff.shape[1]),
-        (MOST + 1, count + 1), (1 if heats else 2, whole), (1 if heats else 2, laws.slot_count),
+        (MOST + 1, count + kept), (1 if heats else 2, whole), (1 if heats else 2, laws.slot_count),
         (chemistry.plan.column.size + 1,), (count,), (laws.exponent.shape[1],), (12, species),
         ((sums + 3) * sums,), (partial,), (laws.rates.slope_count,), (count,), (count,),
         (3 * (whole + pairs) + slopes.power.shape[1],), (slopes.entry.shape[1],),
+        (count + NUMBERS,),
     ]  # fmt: skip
 
 
@@ -60,7 +65,7 @@ def places_of(shapes: list[Shape], most: int) -> tuple[Shape, int]:
 
 # --- device functions -----------------------------------------------------------------------------
 
-STEPS, ARRAYS = MOST + 2, 25
+STEPS, ARRAYS = MOST + 2, 26
 
 
 def array_at(shared, mine, at, within, k, shape):
@@ -80,7 +85,7 @@ def integrate_group(
     laws, reactions = chemistry.laws, chemistry.reactions
     species, count = reactions.start.size - 1, chemistry.absolute.size
     whole, pairs = reactions.left.shape[1], reactions.right.shape[1]
-    width, longer = species + 1, count + 1 if EXCHANGES else count
+    width, longer = species + 1, count + kept_count(chemistry.invariants.shape[0])
     slopes = slope_count(laws.rates) if THIRD_BODIES else 0
     derivatives = 3 * (whole + pairs)
     if POWERS:
@@ -115,13 +120,15 @@ def integrate_group(
     (warmth,) = array_at(shared, mine, at, within, 22, (count,))
     (derivative,) = array_at(shared, mine, at, within, 23, (derivatives,))
     (jacobian,) = array_at(shared, mine, at, within, 24, (chemistry.slopes.entry.shape[1],))
+    (border,) = array_at(shared, mine, at, within, 25, (count + NUMBERS,))
     zone = Zone(
         exponential, slots, steep, partners, falloff, packed, cuda.local.array(2, real),
         cuda.local.array((5, 1), real), matter, activity, rate, derivative, partial, group,
     )  # fmt: skip
     vectors = Vectors(
-        past, y, change, correction, before, trial, weight, jacobian, energies, warmth, matrix,
-        inverse, row, cuda.local.array(STEPS, real), cuda.local.array(STEPS, real), gram, group,
+        past, y, change, correction, before, trial, weight, jacobian, energies, warmth, border,
+        matrix, inverse, row, cuda.local.array(STEPS, real), cuda.local.array(STEPS, real),
+        gram, group,
     )  # fmt: skip
     for i in range(group.rank, within, group.size):
         shared[i] = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +21,12 @@ from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
     EXCHANGES,
+    FED,
     FLOW,
     HEATING,
     MIXTURES,
     MOLECULES,
+    MOVING,
     OWN_TOLERANCES,
     POWERS,
     REVERSIBLE,
@@ -42,11 +45,11 @@ from ergode.kinetics.multistep.lanes import LANES, WIDTH
 from ergode.kinetics.multistep.schedule import scheduled
 from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import Outcome
+from ergode.kinetics.tables import CHANGING, CLOSED, PLUG, STIRRED, Outcome
 
 _USED = (
-    COMPRESSED, FLOW, HEATING, MIXTURES, MOLECULES, OWN_TOLERANCES, POWERS, REVERSIBLE,
-    SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
+    COMPRESSED, FED, FLOW, HEATING, MIXTURES, MOLECULES, MOVING, OWN_TOLERANCES, POWERS,
+    REVERSIBLE, SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
 )  # fmt: skip
 
 _REGISTERS = 128
@@ -55,7 +58,7 @@ _WARPS = 8
 _SHARED = 800
 """Numbers of a zone in shared memory, at most."""
 
-_ALONE = MIXTURES, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
+_ALONE = FED, MIXTURES, MOVING, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
 """With these, zones are integrated one at a time."""
 _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, half the time
 
@@ -75,15 +78,14 @@ class MultistepRunner:
     ) -> None:
         """Integrate all zones and fill `outcome`."""
         options, bound = problem.options, dict(problem.bound + problem.matter)
-        tables = _tables(problem.mechanism, bound[SELF_HEATING])
-        used = {one: bound[one] for one in _USED}
-        used[EXCHANGES] = zones.is_compressed or zones.is_walled
+        tables, used = _tables(problem, bound), _used(bound)
         by_zone = (
             zones.count < LANES * device.core_count
             or tables.absolute.size < _FEWEST_UNKNOWNS
             or any(bound[one] for one in _ALONE)
         )
-        by_zone = by_zone or (bound[TIMED] and not zones.is_compressed)
+        by_zone = by_zone or bound[FLOW] == PLUG or bound[WALLED] == CHANGING
+        by_zone = by_zone or (bound[TIMED] and (not bound[COMPRESSED] or bound[FLOW] != CLOSED))
         if by_zone:
             kernel, piece, grain = integrate_cpu, 1, None
         else:
@@ -110,7 +112,7 @@ class MultistepRunner:
 def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunch:
     """The kernel with a warp for every zone, by the number of warps in a block."""
     bound = dict(problem.bound + problem.matter)
-    tables = _tables(problem.mechanism, bound[SELF_HEATING])
+    tables, used = _tables(problem, bound), _used(bound)
     tables = tables._replace(absolute=problem.tolerances[: tables.absolute.size])
     entries = tables.plan.column.size + 1
     derivatives = 3 * (tables.reactions.left.shape[1] + tables.reactions.right.shape[1])
@@ -121,13 +123,13 @@ def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunc
             "device='cpu'"
         )
     tables = scheduled(tables)
-    used = {one: bound[one] for one in _USED}
-    used[EXCHANGES] = bound[COMPRESSED] or bound[WALLED]
     kernel = kernels.cuda_kernel(
         by_group.integrate_group, registers=_REGISTERS,
         bindings={**used, **bindings_of_size(WARP), THREADS: WARP, rank_in: rank_anew},
     )  # fmt: skip
-    shapes = by_group.shapes_of(tables, bound[SELF_HEATING])
+    # An energy, and conserved sums of a tank, or an age.
+    kept = 1 + (tables.invariants.shape[0] if bound[FLOW] == STIRRED else 1)
+    shapes = by_group.shapes_of(tables, bound[SELF_HEATING], kept)
     places, within = by_group.places_of(shapes, _SHARED)
     return BlockLaunch(
         device, kernel, (put_table(device, tables), places, within),
@@ -136,6 +138,17 @@ def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunc
     )  # fmt: skip
 
 
+def _used(bound: dict[Any, Any]) -> dict[Any, Any]:
+    """Bindings of kernels."""
+    outside = bound[COMPRESSED] or bound[WALLED] or bound[FLOW] == STIRRED
+    used = {one: bound[one] for one in _USED}
+    return used | {EXCHANGES: bool(outside and bound[SELF_HEATING])}
+
+
+def _tables(problem: Problem, bound: dict[Any, Any]) -> Chemistry:
+    return _chemistry(problem.mechanism, bound[SELF_HEATING], bound[MOVING])
+
+
 @lru_cache(maxsize=32)
-def _tables(mechanism: Mechanism, heats: bool) -> Chemistry:
-    return chemistry_of(mechanism, heats=heats)
+def _chemistry(mechanism: Mechanism, heats: bool, moving: int) -> Chemistry:
+    return chemistry_of(mechanism, heats=heats, moving=moving)
