@@ -54,8 +54,6 @@ class Method(methods.Method):
         `by_zone` tells whether zones have tolerances of their own, `tank_count` how many tanks are
         connected.
         """
-        if self.multistep and tank_count > 1:
-            return "cannot integrate tanks in series; use 'rodas4'"
         if self.multistep and mechanism.nuclear:
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
         if self.multistep and mechanism.has_formulas:

@@ -26,7 +26,8 @@ R. J. Kee, M. E. Coltrin, P. Glarborg, "Chemically Reacting Flow" (2003), sectio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ _OR_OVER_TIME = ", a Trajectory or a function of time"
 
 
 _FED = "temperature of the inflow"
+_BALANCED = 1e-9  # difference of the flows into a tank and out of it, relative
 
 
 def _changes(value: Any) -> bool:
@@ -111,6 +113,13 @@ class StirredTank:
     flow_ratio : Trajectory or function, optional
         The mass flow in over time, over that of `residence_time`: 0 or more. What flows out is
         `outflow_ratio` times as much. Not for tanks in series.
+    flows : sequence of (from, to, flow), optional
+        Mass flows between tanks that branch or flow back, in any unit: from ``"in"`` or a tank to
+        a tank or ``"out"``; tanks are numbered from 0. As much flows out of each tank as into it.
+        Zones are then the tanks of one network after another. `residence_time` is the mass in a
+        tank over all flows into it. `inflow` and `temperature` are what comes from outside, one
+        value for all or one for each tank; in tanks without a flow from ``"in"`` they have no
+        effect. By ``"bdf"``.
 
     Examples
     --------
@@ -124,6 +133,16 @@ class StirredTank:
     >>> found = ergode.kinetics.integrate(decay, times=[0, 100], reactor=three, device="cpu")
     >>> found["concentration"][:, -1, 0].values.round(5).tolist()  # 2 / 4, 2 / 4^2, 2 / 4^3
     [0.5, 0.125, 0.03125]
+
+    Half of what leaves the second tank flows back to the first one.
+
+    >>> loop = ergode.kinetics.StirredTank(
+    ...     {"A": 2.0}, [0.25, 0.5],
+    ...     flows=[("in", 0, 1.0), (0, 1, 2.0), (1, 0, 1.0), (1, "out", 1.0)],
+    ... )
+    >>> found = ergode.kinetics.integrate(decay, times=[0, 100], reactor=loop, device="cpu")
+    >>> found["concentration"][:, -1, 0].values.round(5).tolist()
+    [0.64516, 0.25806]
     """
 
     inflow: Mapping[str, Any]
@@ -132,6 +151,7 @@ class StirredTank:
     outflow_ratio: np.ndarray
     tank_count: int
     flow_ratio: Any
+    flows: tuple[tuple[Any, Any, float], ...] | None
     flow = STIRRED
 
     def __init__(
@@ -142,6 +162,7 @@ class StirredTank:
         outflow_ratio: ArrayLike = 1.0,
         tank_count: int = 1,
         flow_ratio: Any = None,
+        flows: Sequence[tuple[str | int, str | int, float]] | None = None,
     ) -> None:
         if not isinstance(inflow, Mapping) or not inflow:
             raise ModelError(f"inflow is {inflow!r}; expected amounts by name of the species")
@@ -165,6 +186,13 @@ class StirredTank:
         if not whole or tank_count < 1:
             raise ModelError(f"tank_count is {tank_count!r}; expected a whole number, 1 or more")
         tanks = int(tank_count)
+        known = None
+        if flows is not None:
+            known = flows_of(flows)
+            tanks = len(shares_of(known)[0])
+            if tank_count not in (1, tanks):
+                raise ModelError(f"tank_count is {tank_count}, and flows has {tanks} tanks")
+        object.__setattr__(self, "flows", known)
         object.__setattr__(self, "tank_count", tanks)
         if tanks > 1 and (ratio != 1.0).any():
             raise ModelError(
@@ -246,14 +274,20 @@ class StirredTank:
             )
 
     @property
+    def _each(self) -> int:
+        """Tanks for each value of the inflow, if there are several values."""
+        return self.tank_count if self.flows is None else 1
+
+    @property
     def sizes(self) -> dict[str, int]:
         """Number of values by the name of what has them."""
-        of_tanks = f" (in the {self.tank_count} tanks of each chain)" if self.tank_count > 1 else ""
+        each = self._each
+        of_tanks = f" (in the {each} tanks of each chain)" if each > 1 else ""
 
         def several(value: Any) -> int:
             if isinstance(value, Trajectory):
                 return len(np.atleast_2d(value.values))
-            return np.size(value) * self.tank_count if np.size(value) > 1 else 1
+            return np.size(value) * each if np.size(value) > 1 else 1
 
         found = {f"inflow '{name}'{of_tanks}": several(v) for name, v in self.inflow.items()}
         found["residence_time"] = self.residence_time.size
@@ -273,7 +307,7 @@ class StirredTank:
         inflow = {name: cut(value) for name, value in self.inflow.items()}
         return StirredTank(
             inflow, cut(self.residence_time), cut(self.temperature), cut(self.outflow_ratio),
-            self.tank_count, cut(self.flow_ratio),
+            self.tank_count, cut(self.flow_ratio), self.flows,
         )  # fmt: skip
 
     def rows(
@@ -297,14 +331,18 @@ class StirredTank:
                 raise ModelError(
                     f"inflow has the species '{network.species[i].name}', whose amount is fixed"
                 )
-            flowing[:, i] = np.repeat(row, tanks) if row.size > 1 else row
-        ratio = np.ones(len(amounts))
+            flowing[:, i] = np.repeat(row, self._each) if row.size > 1 else row
+        feed, weights = shares_of(self.flows or _series(tanks))
+        fed = np.tile(feed, len(amounts) // tanks)
+        ratio, contents = np.ones(len(amounts)), np.ones(len(amounts))
         if mechanism.molecular:
             mass = molar_masses(network)
-            ratio[1:] = (amounts[1:] @ mass) / (amounts[:-1] @ mass)
+            contents = amounts @ mass
+            ratio[1:] = contents[1:] / contents[:-1]
             if given.by_mass:
                 flowing /= mass
             total = flowing @ mass
+            total[fed == 0.0] = np.inf
             empty = np.flatnonzero(~(total > 0.0))
             if empty.size:
                 raise ModelError(
@@ -329,14 +367,18 @@ class StirredTank:
         rows[:, :count] = flowing
         if self.temperature is not None:
             hot = self.temperature
-            hot = np.repeat(hot, tanks) if hot.size > 1 else hot
+            hot = np.repeat(hot, self._each) if hot.size > 1 else hot
             for i, one in enumerate(network.species):
                 known: Any = one.thermochemistry
                 rows[:, count] += flowing[:, i] * enthalpy(known, hot)
         rows[:, count + 1] = 1.0 / self.residence_time
         rows[:, count + 2 : -1] = flowing @ mechanism.invariants.T
         rows[:, -1] = self.growth
-        return np.c_[rows, ratio] if tanks > 1 else rows
+        if tanks == 1:
+            return rows
+        by_chain = contents.reshape(-1, tanks)
+        parts = weights * (by_chain[:, :, None] / by_chain[:, None, :])
+        return np.c_[rows, parts.reshape(-1, tanks), fed, ratio]
 
 
 @dataclass(frozen=True, eq=False)
@@ -494,6 +536,69 @@ def _check_fixed(
                     f"the amount of '{one.name}', which is fixed, differs between the tanks "
                     f"{np.argmax(off)} and {np.argmax(off) + 1} of a chain; expected one amount"
                 )
+
+
+IN, OUT = "in", "out"
+
+
+def _series(tanks: int) -> tuple[tuple[Any, Any, float], ...]:
+    """The flows of tanks in series."""
+    ends = [IN, *range(tanks), OUT]
+    return tuple((a, b, 1.0) for a, b in itertools.pairwise(ends))
+
+
+def flows_of(given: Any) -> tuple[tuple[Any, Any, float], ...]:
+    """Checked mass flows between tanks.
+
+    Raises a ModelError if one is no flow between tanks, or more or less flows out of a tank than
+    into it.
+    """
+    found = []
+    for one in given if isinstance(given, list | tuple) else [given]:
+        if not isinstance(one, list | tuple) or len(one) != 3:
+            raise ModelError(f"flows has {one!r}; expected (from, to, flow), as (0, 1, 2.5)")
+        begin, end, flow = one
+        for name, outside, place in ((begin, IN, "from"), (end, OUT, "to")):
+            whole = isinstance(name, int | np.integer) and not isinstance(name, bool)
+            if not (name == outside if isinstance(name, str) else whole and name >= 0):
+                raise ModelError(
+                    f"flows has {tuple(one)!r}, {place} {name!r}; expected the number of a tank, "
+                    f"or {outside!r}"
+                )
+        if begin == end:
+            raise ModelError(f"flows has {tuple(one)!r}, from a tank to itself; leave it out")
+        amount = by_zone("flow", flow)
+        check_signs("flow", amount)
+        found.append((begin, end, float(amount[0])))
+    tanks = 1 + max((int(k) for one in found for k in one[:2] if not isinstance(k, str)), default=0)
+    into, out = np.zeros(tanks), np.zeros(tanks)
+    for begin, end, flow in found:
+        if begin != IN:
+            out[begin] += flow
+        if end != OUT:
+            into[end] += flow
+    if not any(begin == IN for begin, _, _ in found):
+        raise ModelError("flows has none from 'in'; expected at least one from outside into a tank")
+    for k in range(tanks):
+        if not abs(into[k] - out[k]) <= _BALANCED * into[k]:
+            raise ModelError(
+                f"flows of {into[k]:g} go into tank {k}, and of {out[k]:g} out of it; expected as "
+                "much out as in"
+            )
+    return tuple(found)
+
+
+def shares_of(flows: Sequence[tuple[Any, Any, float]]) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of the flow into each tank: from outside [tank], and from others [to, from]."""
+    tanks = 1 + max(int(k) for one in flows for k in one[:2] if not isinstance(k, str))
+    feed, weights = np.zeros(tanks), np.zeros((tanks, tanks))
+    for begin, end, flow in flows:
+        if begin == IN:
+            feed[end] += flow
+        elif end != OUT:
+            weights[end, begin] += flow
+    total = feed + weights.sum(axis=1)
+    return feed / total, weights / total[:, None]
 
 
 def _positive(name: str, given: Any) -> np.ndarray:

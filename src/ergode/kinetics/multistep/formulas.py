@@ -155,32 +155,48 @@ def jump_error(chemistry, zone, vectors, setting, order):
 
 
 @noinline
-def next_order(vectors, constants, error, order, waiting, ratio, h):
-    """The order of the next step, and its length over that of this step.
+def errors_beside(vectors, constants, order, ratio, h):
+    """Errors of the orders below and above this one; negative where there is none.
 
-    `waiting` is the number of steps before the order may change. `ratio` is that of the correction
-    before.
+    `ratio` is that of the correction before.
     """
-    most, chosen = growth(SAFE, error, order + 1), order
-    if waiting > 0:
-        return chosen, most
-    down, up = 0.0, 0.0
+    low, high = -1.0, -1.0
     if order > 1:
         size = corrector.norm(vectors.history[order], vectors.weight, vectors.group)
-        down = growth(SAFE, size * constants.lower, order)
+        low = size * constants.lower
     if order < nordsieck.MOST and ratio > 0.0:
         scale = constants.ratio / ratio * (h / vectors.past[2]) ** (order + 1)
         for i in no_unroll(share(vectors.group, 0, vectors.trial.size)):
             vectors.trial[i] = vectors.correction[i] - scale * vectors.before[i]
-        size = corrector.norm(vectors.trial, vectors.weight, vectors.group)
-        up = growth(SAFER, size * constants.higher, order + 2)
-    if max(most, down, up) < WORTHWHILE:
-        return order, 1.0
-    if up > most and up > down:
-        return order + 1, up
-    if down > most:
-        return order - 1, down
-    return order, most
+        high = corrector.norm(vectors.trial, vectors.weight, vectors.group) * constants.higher
+    return low, high
+
+
+def next_order(error, low, high, order, waiting, most):
+    """The order of the next step, its length over that of this one, and steps before a change.
+
+    The step is at most `most` times as long; 1 stands for the step after a failure. Errors of the
+    orders beside are of `errors_beside`.
+    """
+    chosen, factor = order, 1.0
+    if most == 1.0:
+        waiting = max(waiting, 2)
+    else:
+        factor = growth(SAFE, error, order + 1)
+        if waiting <= 0:
+            down = growth(SAFE, low, order) if low >= 0.0 else 0.0
+            up = growth(SAFER, high, order + 2) if high >= 0.0 else 0.0
+            if up > factor and up > down:
+                chosen, factor = order + 1, up
+            elif down > factor:
+                chosen, factor = order - 1, down
+            waiting = 2
+    if factor < WORTHWHILE:
+        factor, chosen = 1.0, order
+    factor = min(factor, most)
+    if chosen != order or factor != 1.0:
+        waiting = chosen + 1
+    return chosen, factor, waiting
 
 
 def shorter(error, order, failures):
@@ -198,36 +214,40 @@ def keep_length(past, order, h, taken):
     past[1] = h
 
 
+def keep_correction(vectors, order, waiting):
+    """Keep the correction of a step, if the one after it may change the order; whether it may."""
+    if waiting != 1 or order >= nordsieck.MOST:
+        return False
+    for i in no_unroll(share(vectors.group, 0, vectors.y.size)):
+        vectors.before[i] = vectors.correction[i]
+    return True
+
+
+def turn_history(vectors, order, chosen, factor, h):
+    """Make the history one of the order `chosen`, for a step `factor` times as long."""
+    history, gain, past, group = vectors.history, vectors.gain, vectors.past, vectors.group
+    if chosen > order:
+        nordsieck.raise_order(history, gain, past, order, h, vectors.correction, group)
+    elif chosen < order:
+        nordsieck.lower_order(history, gain, past, order, h, group)
+    if factor != 1.0:
+        nordsieck.rescale(history, chosen, factor, group)
+
+
 def change_order(vectors, constants, error, order, waiting, ratio, most, h):
     """Make the history one for the next step, which is at most `most` times as long as this one.
 
     Returns the order of that step, the number of steps before it may change, the ratio of the
     correction that is kept, and the length of that step over `h`.
     """
-    history, gain, past, group = vectors.history, vectors.gain, vectors.past, vectors.group
     waiting -= 1
-    if waiting == 1 and order < nordsieck.MOST:
-        for i in no_unroll(share(group, 0, vectors.y.size)):
-            vectors.before[i] = vectors.correction[i]
+    if keep_correction(vectors, order, waiting):
         ratio = constants.ratio
-    factor, chosen = 1.0, order
-    if most == 1.0:  # the step after a failure
-        waiting = max(waiting, 2)
-    else:
-        chosen, factor = next_order(vectors, constants, error, order, waiting, ratio, h)
-        if waiting <= 0:
-            waiting = 2
-    if factor < WORTHWHILE:
-        factor, chosen = 1.0, order
-    factor = min(factor, most)
-    if chosen > order:
-        nordsieck.raise_order(history, gain, past, order, h, vectors.correction, group)
-    elif chosen < order:
-        nordsieck.lower_order(history, gain, past, order, h, group)
-    if chosen != order or factor != 1.0:
-        waiting = chosen + 1
-    if factor != 1.0:
-        nordsieck.rescale(history, chosen, factor, group)
+    low, high = -1.0, -1.0
+    if waiting <= 0 and most != 1.0:
+        low, high = errors_beside(vectors, constants, order, ratio, h)
+    chosen, factor, waiting = next_order(error, low, high, order, waiting, most)
+    turn_history(vectors, order, chosen, factor, h)
     return chosen, waiting, ratio, factor
 
 

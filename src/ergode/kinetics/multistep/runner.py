@@ -38,12 +38,13 @@ from ergode.kinetics.kernel_options import (
     WALLED,
 )
 from ergode.kinetics.launch import Problem, cpu_kernel
-from ergode.kinetics.multistep import by_group
+from ergode.kinetics.multistep import by_group, room
 from ergode.kinetics.multistep.formulas import integrate_cpu
 from ergode.kinetics.multistep.lane_formulas import integrate_lanes_cpu
 from ergode.kinetics.multistep.lanes import LANES, WIDTH
 from ergode.kinetics.multistep.schedule import scheduled
 from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
+from ergode.kinetics.multistep.tanks import SWEEPS, integrate_networks_cpu
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import CHANGING, CLOSED, PLUG, STIRRED, Outcome
 
@@ -79,6 +80,18 @@ class MultistepRunner:
         """Integrate all zones and fill `outcome`."""
         options, bound = problem.options, dict(problem.bound + problem.matter)
         tables, used = _tables(problem, bound), _used(bound)
+        tanks = zones.tank_count
+        if tanks > 1:
+            kept = _kept(tables, bound)
+            places, _ = room.places_of(room.shapes_of(tables, bound[SELF_HEATING], kept), 0)
+            device.run(
+                cpu_kernel(integrate_networks_cpu, tuple(used.items())), zones.count // tanks,
+                tables._replace(absolute=problem.tolerances[: tables.absolute.size]), places,
+                zones.history, grid, options.rtol, options.max_steps, tanks,
+                sweeps_of(zones.history.inflow, tanks), outcome, piece=1,
+                finished=lambda start, stop: finished(start * tanks, stop * tanks),
+            )  # fmt: skip
+            return
         by_zone = (
             zones.count < LANES * device.core_count
             or tables.absolute.size < _FEWEST_UNKNOWNS
@@ -127,10 +140,8 @@ def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunc
         by_group.integrate_group, registers=_REGISTERS,
         bindings={**used, **bindings_of_size(WARP), THREADS: WARP, rank_in: rank_anew},
     )  # fmt: skip
-    # An energy, and conserved sums of a tank, or an age.
-    kept = 1 + (tables.invariants.shape[0] if bound[FLOW] == STIRRED else 1)
-    shapes = by_group.shapes_of(tables, bound[SELF_HEATING], kept)
-    places, within = by_group.places_of(shapes, _SHARED)
+    shapes = room.shapes_of(tables, bound[SELF_HEATING], _kept(tables, bound))
+    places, within = room.places_of(shapes, _SHARED)
     return BlockLaunch(
         device, kernel, (put_table(device, tables), places, within),
         (problem.options.rtol, problem.options.max_steps), threads=WARP * warps,
@@ -138,11 +149,22 @@ def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunc
     )  # fmt: skip
 
 
+def sweeps_of(inflow: np.ndarray, tanks: int) -> int:
+    """Most sweeps of a solution: one where no tank flows back to one before it."""
+    weights = inflow[:tanks, inflow.shape[1] - 2 - tanks : inflow.shape[1] - 2]
+    return SWEEPS if np.triu(weights).any() else 1
+
+
 def _used(bound: dict[Any, Any]) -> dict[Any, Any]:
     """Bindings of kernels."""
     outside = bound[COMPRESSED] or bound[WALLED] or bound[FLOW] == STIRRED
     used = {one: bound[one] for one in _USED}
     return used | {EXCHANGES: bool(outside and bound[SELF_HEATING])}
+
+
+def _kept(tables: Chemistry, bound: dict[Any, Any]) -> int:
+    """Columns of a history behind the variables: an energy, conserved sums of a tank, an age."""
+    return 1 + (tables.invariants.shape[0] if bound[FLOW] == STIRRED else 1)
 
 
 def _tables(problem: Problem, bound: dict[Any, Any]) -> Chemistry:
