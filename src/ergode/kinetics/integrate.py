@@ -353,7 +353,8 @@ def integrate(
             zones.heating,
             zones.flow,
             by_zone=by_zone,
-            tank_count=zones.tank_count,
+            connected=zones.connected,
+            on_gpu=device.is_cuda,
         )
     )
     tolerances = asked.filled(mechanism, scale)

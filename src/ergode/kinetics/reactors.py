@@ -196,15 +196,15 @@ class StirredTank:
         object.__setattr__(self, "tank_count", tanks)
         if tanks > 1 and (ratio != 1.0).any():
             raise ModelError(
-                f"outflow_ratio is {ratio[ratio != 1.0][0]:g}, and tank_count {tanks}; in tanks in "
-                "series as much flows out as in: expected an outflow_ratio of 1"
+                f"outflow_ratio is {ratio[ratio != 1.0][0]:g}, and tank_count {tanks}; of "
+                "connected tanks as much flows out as in: expected an outflow_ratio of 1"
             )
 
         if tanks > 1 and self.changes:
             name = next(iter(self._over_time))
             raise ModelError(
                 f"{name} changes in time, and tank_count is {tanks}; expected constant flows into "
-                "tanks in series"
+                "connected tanks"
             )
 
     @property

@@ -48,7 +48,7 @@ CASES = {
     "a tank that fills, with doses and a wall that heats": (
         burning(),
         HOT | {"heating": "constant-pressure", "wall": Wall(1e9, lambda t: 500.0 + 1e9 * t, 1.0),
-               "reactor": StirredTank({"H2": lambda t: 1.0 + 2e6 * t, "OH": 1.0}, 1e-7, 900.0, 0.5)},
+               "reactor": StirredTank({"H2": lambda t: 1 + 2e6 * t, "OH": 1}, 1e-7, 900.0, 0.5)},
         2e-7,
     ),
     "a tube": (burning(), HOT | {"heating": "constant-pressure", "reactor": PlugFlow(1e5)}, 0.02),

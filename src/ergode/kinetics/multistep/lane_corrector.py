@@ -43,6 +43,7 @@ class Numbers(NamedTuple):
     around: np.ndarray
     renewal: np.ndarray
     inflow: np.ndarray  # [inflow_count]
+    factors: np.ndarray  # [set_count]: prefactors in a sweep
 
 
 class Iteration(NamedTuple):
@@ -59,12 +60,12 @@ class Iteration(NamedTuple):
     last: np.ndarray  # size of the last correction
 
 
-def numbers_of(size):
+def numbers_of(size, factor_count):
     """Workspace; `size` is that of what flows in."""
     return Numbers(
         row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1),
         row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1),
-        row_of(1), row_of(size),
+        row_of(1), row_of(size), row_of(factor_count),
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from ergode.kinetics.kernel_options import (
     EXCHANGES,
     FLOW,
     SELF_HEATING,
+    SWEPT,
     TIMED,
     WALLED,
 )
@@ -104,8 +105,11 @@ def course_of():
 
 def setting_of(conditions, numbers):
     """What the zones of all lanes have during a step."""
+    factors = conditions.factors[0]
+    if SWEPT:
+        factors = numbers.factors
     return activities.Setting(
-        conditions.factors[0], numbers.given[0], 1.0, numbers.start[0], numbers.energy[0],
+        factors, numbers.given[0], 1.0, numbers.start[0], numbers.energy[0],
         numbers.squeeze[0], numbers.passage[0], numbers.around[0], numbers.renewal[0],
         numbers.inflow, (),
     )  # fmt: skip
@@ -113,8 +117,11 @@ def setting_of(conditions, numbers):
 
 def setting_at(setting, numbers, lane):
     """What the zone of one lane has during a step."""
+    factors = setting.factors
+    if SWEPT:
+        factors = lane_of(numbers.factors, lane)
     return activities.Setting(
-        setting.factors, lane_of(numbers.given, lane)[0], setting.sunlight,
+        factors, lane_of(numbers.given, lane)[0], setting.sunlight,
         lane_of(numbers.start, lane)[0], lane_of(numbers.energy, lane)[0],
         lane_of(numbers.squeeze, lane)[0], lane_of(numbers.passage, lane)[0],
         lane_of(numbers.around, lane)[0], lane_of(numbers.renewal, lane)[0],
@@ -183,6 +190,10 @@ def place_zone(
     if WALLED:
         put(numbers.passage, lane, conditions.wall[0])
         put(numbers.around, lane, conditions.wall[1])
+    if SWEPT:
+        factors = lane_of(numbers.factors, lane)
+        for i in range(factors.size):
+            factors[i] = conditions.factors[i]
     if FLOW != CLOSED:
         into = lane_of(numbers.inflow, lane)
         for i in range(into.size):
@@ -529,7 +540,10 @@ def integrate_lanes_cpu(start, stop, chemistry, conditions, grid, rtol, max_step
     zone, vectors, numbers = (
         activities.zone_of(chemistry),
         corrector.vectors_of(chemistry),
-        numbers_of(conditions.inflow.shape[1] if FLOW != CLOSED else 0),
+        numbers_of(
+            conditions.inflow.shape[1] if FLOW != CLOSED else 0,
+            conditions.factors.shape[1] if SWEPT else 0,
+        ),
     )
     course, iteration = course_of(), iteration_of()
     integrate_zones(

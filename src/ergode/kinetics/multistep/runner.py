@@ -59,7 +59,7 @@ _WARPS = 8
 _SHARED = 800
 """Numbers of a zone in shared memory, at most."""
 
-_ALONE = FED, MIXTURES, MOVING, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
+_ALONE = FED, MIXTURES, MOVING, POWERS, SUNLIT, OWN_TOLERANCES
 """With these, zones are integrated one at a time."""
 _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, half the time
 

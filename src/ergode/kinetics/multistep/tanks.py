@@ -38,7 +38,7 @@ from ergode.models.constants import GAS_CONSTANT
 SWEEPS, _NEARLY = 200, 0.1
 """Most sweeps; change of the solution over the allowed error at which they end."""
 # Numbers of a tank: temperature at the start of the step, and energy; enthalpy and heat capacity of
-# what flows out; heat capacity at the Jacobian; defect; steepest slope of the temperature, and when.
+# what flows out; heat capacity at the Jacobian; defect; steepest slope of temperature, and when.
 _START, _ENERGY, _ENTHALPY, _CARRIED, _CAPACITY, _DEFECT, _STEEPEST, _PEAK, _NUMBERS = range(9)
 
 
