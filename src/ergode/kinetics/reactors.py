@@ -435,7 +435,7 @@ class Wall:
     ----------
     heat_transfer_coefficient : float, array_like of shape [zone_count], Trajectory, or function
         h [erg/(cm2 s K)]; 1 W/(m2 K) is 1e3. 0 is an insulated wall. As a `Trajectory` or a
-        function of time it changes, as that of an engine; for ``"rodas4"``.
+        function of time it changes, as that of an engine.
     temperature : float, array_like of shape [zone_count], Trajectory, or function
         Of the wall [K]; it may change in time, too.
     area : float or array_like of shape [zone_count]
