@@ -332,23 +332,23 @@ class StirredTank:
                     f"inflow has the species '{network.species[i].name}', whose amount is fixed"
                 )
             flowing[:, i] = np.repeat(row, self._each) if row.size > 1 else row
-        feed, weights = shares_of(self.flows or _series(tanks))
+        feed, between = shares_of(self.flows or _series(tanks))
         fed = np.tile(feed, len(amounts) // tanks)
         ratio, contents = np.ones(len(amounts)), np.ones(len(amounts))
         if mechanism.molecular:
             mass = molar_masses(network)
-            contents = amounts @ mass
+            contents = weighted(amounts, mass)
             ratio[1:] = contents[1:] / contents[:-1]
             if given.by_mass:
                 flowing /= mass
-            total = flowing @ mass
+            total = weighted(flowing, mass)
             total[fed == 0.0] = np.inf
             empty = np.flatnonzero(~(total > 0.0))
             if empty.size:
                 raise ModelError(
                     f"inflow is empty in zone {empty[0]}; expected at least one species"
                 )
-            flowing *= (amounts @ mass / total)[:, None]
+            flowing *= (contents / total)[:, None]
         fixed = [one.boundary for one in network.species]
         flowing[:, fixed] = amounts[:, fixed]  # they neither flow in nor out
         if tanks > 1:
@@ -372,12 +372,13 @@ class StirredTank:
                 known: Any = one.thermochemistry
                 rows[:, count] += flowing[:, i] * enthalpy(known, hot)
         rows[:, count + 1] = 1.0 / self.residence_time
-        rows[:, count + 2 : -1] = flowing @ mechanism.invariants.T
+        for k, weights in enumerate(mechanism.invariants):
+            rows[:, count + 2 + k] = weighted(flowing, weights)
         rows[:, -1] = self.growth
         if tanks == 1:
             return rows
         by_chain = contents.reshape(-1, tanks)
-        parts = weights * (by_chain[:, :, None] / by_chain[:, None, :])
+        parts = between * (by_chain[:, :, None] / by_chain[:, None, :])
         return np.c_[rows, parts.reshape(-1, tanks), fed, ratio]
 
 
@@ -599,6 +600,11 @@ def shares_of(flows: Sequence[tuple[Any, Any, float]]) -> tuple[np.ndarray, np.n
             weights[end, begin] += flow
     total = feed + weights.sum(axis=1)
     return feed / total, weights / total[:, None]
+
+
+def weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Sums of each row; their rounding does not depend on the number of rows."""
+    return np.asarray((rows * weights).sum(axis=1))
 
 
 def _positive(name: str, given: Any) -> np.ndarray:

@@ -139,11 +139,13 @@ def correct_kept(chemistry, vectors, setting, density, gamma):
     history, correction, group = vectors.history, vectors.correction, vectors.group
     first = vectors.y.size + (1 if EXCHANGES else 0)
     if FLOW == STIRRED:
-        species, pace = chemistry.invariants.shape[1], gamma * setting.renewal
+        # Without a sum of a product that is used twice: vector lanes would round it otherwise.
+        species, per = chemistry.invariants.shape[1], 1.0 / gamma
         for k in no_unroll(share(group, 0, chemistry.invariants.shape[0])):
             j, into = first + k, setting.inflow[species + 2 + k]
-            gained = pace * (into - history[0, j]) - history[1, j] / vectors.gain[1]
-            correction[j] = gained / (1.0 + pace)
+            steady = history[1, j] / vectors.gain[1] * per
+            gained = setting.renewal * (into - history[0, j]) - steady
+            correction[j] = gained / (per + setting.renewal)
     if FLOW == PLUG and group.rank == 0:
         gained = gamma * density * setting.renewal
         correction[first] = gained - history[1, first] / vectors.gain[1]
