@@ -75,7 +75,7 @@ def feed_of(
         rows = still.rows(network, mechanism, several, given)
         rows = rows.reshape(zones, times.size, -1)
         inverse = np.broadcast_to(1.0 / mass(times), (zones, times.size))
-        flow = np.broadcast_to(tank.flows(times), (zones, times.size)) * inverse
+        flow = np.broadcast_to(tank.flow_at(times), (zones, times.size)) * inverse
         found = np.concatenate(
             [
                 rows[:, :, : species_count + 1], flow[:, :, None], inverse[:, :, None],

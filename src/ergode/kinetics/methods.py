@@ -37,7 +37,7 @@ class Method(methods.Method):
     implicit: bool = False
     needs_conserved_sum: bool = False  # whether step-size control uses a conserved sum of species
     max_steps: int = _LARGEST_COUNT  # default of the largest number of steps of a zone
-    # Whether the method keeps a history of steps: for closed zones of molecules.
+    # Whether the method keeps a history of steps: for chemistry.
     multistep: bool = False
 
     def why_unsupported(
@@ -61,10 +61,11 @@ class Method(methods.Method):
             return "cannot integrate tanks that branch or flow back; use 'bdf' and device='cpu'"
         if self.multistep and mechanism.nuclear:
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
+        instead = " in tanks that branch" if connected == BRANCHED else "; use 'rodas4'"
         if self.multistep and mechanism.has_formulas:
-            return "cannot integrate a RateExpression; use 'rodas4'"
+            return f"cannot integrate a RateExpression{instead}"
         if self.multistep and mechanism.has_composed:
-            return "cannot integrate coefficients on tables or with branches; use 'rodas4'"
+            return f"cannot integrate coefficients on tables or with branches{instead}"
         if by_zone and not self.implicit:
             return "has no tolerances by zone; give rtol and atol for all zones, or use 'rodas4'"
         if flow != CLOSED and not self.implicit:

@@ -243,7 +243,7 @@ class StirredTank:
         still = self.at(times, max(self.sizes.values()))
         return StirredTank(still.inflow, self.residence_time, still.temperature, self.outflow_ratio)
 
-    def flows(self, times: np.ndarray) -> np.ndarray:
+    def flow_at(self, times: np.ndarray) -> np.ndarray:
         """The mass flow in over that of the residence time, shape [1 or zone_count, time_count]."""
         if self.flow_ratio is None:
             return np.ones((1, times.size))

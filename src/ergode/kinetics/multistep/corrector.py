@@ -155,7 +155,7 @@ def gain_of_energy(zone, vectors, setting, gamma):
     return gamma * rate - vectors.history[1, vectors.y.size] / vectors.gain[1]
 
 
-def settled_gain(zone, vectors, setting, gamma):
+def settled_gain(chemistry, zone, vectors, setting, gamma):
     """`gain_of_energy` at the end of an iteration, without what its error would add.
 
     Fast exchange multiplies an error of `vectors.y` by gamma times its rate. The gain is therefore
@@ -164,6 +164,8 @@ def settled_gain(zone, vectors, setting, gamma):
     """
     y, history, species = vectors.y, vectors.history, zone.matter.shape[1]
     hot, steady = y[species], history[1, y.size] / vectors.gain[1]
+    if FLOW == STIRRED or WALLED:  # whatever iteration was the last in the workspace
+        activities.put_matter(chemistry, zone, setting.start, hot)
     rate, slope = activities.outside_rate(zone, setting, hot, y)
     gained = gamma * rate - steady
     if MOVING:
@@ -172,7 +174,7 @@ def settled_gain(zone, vectors, setting, gamma):
         gained += push * (gamma * widens - wider)
     if FLOW == STIRRED or WALLED:
         energy, capacity = activities.energy_of_zone(zone, y)
-        own = energy + capacity * (hot - zone.hot[0, 0]) - history[0, y.size]
+        own = energy - history[0, y.size]
         gained = own + (gained - own) / (1.0 + gamma * max(-slope / capacity, 0.0))
     return gained
 
@@ -275,7 +277,7 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
             last = size
         kept = Kept(kept.slopes_age, kept.factors_age, kept.gamma, rate, kept.capacity)
         if EXCHANGES:
-            correction[y.size] = settled_gain(zone, vectors, setting, gamma)
+            correction[y.size] = settled_gain(chemistry, zone, vectors, setting, gamma)
             barrier(group)
         if FLOW != CLOSED:
             correct_kept(chemistry, vectors, setting, density_now(zone, vectors, setting), gamma)

@@ -181,7 +181,7 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
         if not judge(vectors, numbers, iteration, turn, species):
             break
     if EXCHANGES:
-        correction[y.size] = corrector.settled_gain(zone, vectors, setting, gamma)
+        correction[y.size] = corrector.settled_gain(chemistry, zone, vectors, setting, gamma)
         numbers.energy[0] = history[0, y.size] + correction[y.size]
     if FLOW != CLOSED:
         corrector.correct_kept(chemistry, vectors, setting, 1.0, gamma)

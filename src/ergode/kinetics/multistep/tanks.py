@@ -63,7 +63,7 @@ class Net(NamedTuple):
     lengths: np.ndarray
     conditions: tuple
     first: int  # zone of the first tank
-    count: int  # of the tanks
+    tanks: int
     group: Group
 
 
@@ -110,7 +110,7 @@ def setting_of(net, tank, k):
 def weight_of(net, k, j):
     """The part of the flow into tank k that comes from tank j; at the end, from outside."""
     inflow = net.conditions.inflow
-    return inflow[net.first + k, inflow.shape[1] - 2 - net.count + j]
+    return inflow[net.first + k, inflow.shape[1] - 2 - net.tanks + j]
 
 
 def put_outflow(tank):
@@ -131,11 +131,11 @@ def put_outflow(tank):
 def put_entering(net, tank, k):
     """Put what flows into a tank: amounts, and their enthalpy; ends in a barrier."""
     species, feed = tank.zone.matter.shape[1], history_of(net.conditions, net.first + k).inflow
-    fed = weight_of(net, k, net.count)
+    fed = weight_of(net, k, net.tanks)
     barrier(net.group)
     for i in no_unroll(share(net.group, 0, species + 1)):
         tank.entering[i] = fed * feed[i] if fed > 0.0 else 0.0
-    for j in no_unroll(range(net.count)):
+    for j in no_unroll(range(net.tanks)):
         weight = weight_of(net, k, j)
         if weight > 0.0:
             other = tank_at(net, j)
@@ -152,11 +152,11 @@ def put_entering_sums(net, tank, k, turns):
     chemistry, species = net.chemistry, tank.zone.matter.shape[1]
     place = tank.vectors.y.size + (1 if EXCHANGES else 0)
     feed = history_of(net.conditions, net.first + k).inflow
-    fed = weight_of(net, k, net.count)
+    fed = weight_of(net, k, net.tanks)
     barrier(net.group)
     for s in no_unroll(share(net.group, 0, chemistry.invariants.shape[0])):
         total = fed * feed[species + 2 + s] if fed > 0.0 else 0.0
-        for j in no_unroll(range(net.count)):
+        for j in no_unroll(range(net.tanks)):
             weight = weight_of(net, k, j)
             if weight > 0.0:
                 other = tank_at(net, j).vectors
@@ -173,7 +173,7 @@ def settle_sums(net, gamma, sweeps):
     species, place = net.chemistry.invariants.shape[1], 0
     for _ in no_unroll(range(sweeps)):
         most = 0.0
-        for k in no_unroll(range(net.count)):
+        for k in no_unroll(range(net.tanks)):
             tank = by_reference(tank_at(net, k))
             correction, place = tank.vectors.correction, tank.vectors.y.size
             place += 1 if EXCHANGES else 0
@@ -233,7 +233,7 @@ def tolerances_of(net, k, rtol):
 
 def put_weights(net, rtol):
     """Put one over the allowed errors of a step of all tanks."""
-    for k in no_unroll(range(net.count)):
+    for k in no_unroll(range(net.tanks)):
         vectors = tank_at(net, k).vectors
         absolute, relative = tolerances_of(net, k, rtol)
         formulas.put_weights(absolute, relative, vectors.history, vectors.weight, net.group)
@@ -243,12 +243,12 @@ def begin(net, span):
     """Begin all tanks with order 1; returns the first step."""
     h = span
     if SELF_HEATING:
-        for k in no_unroll(range(net.count)):
+        for k in no_unroll(range(net.tanks)):
             tank = by_reference(tank_at(net, k))
             hot = tank.vectors.y[tank.zone.matter.shape[1]]
             activities.put_matter(net.chemistry, tank.zone, tank.own[_START], hot)
             put_outflow(tank)
-    for k in no_unroll(range(net.count)):
+    for k in no_unroll(range(net.tanks)):
         tank = by_reference(tank_at(net, k))
         setting = setting_of(net, tank, k)
         if not SELF_HEATING:
@@ -256,7 +256,7 @@ def begin(net, span):
         put_entering(net, tank, k)
         put_entering_sums(net, tank, k, False)
         h = min(h, formulas.begin(net.chemistry, tank.zone, tank.vectors, setting, span))
-    for k in no_unroll(range(net.count)):
+    for k in no_unroll(range(net.tanks)):
         tank = by_reference(tank_at(net, k))
         vectors, setting = tank.vectors, setting_of(net, tank, k)
         outside = corrector.put_all_rates(net.chemistry, tank.zone, vectors, setting)
@@ -298,7 +298,7 @@ def sweep(net, k):
     for i in no_unroll(share(net.group, 0, b.size)):
         b[i] = tank.right[i]
     barrier(net.group)
-    for j in no_unroll(range(net.count)):
+    for j in no_unroll(range(net.tanks)):
         weight = renewal * weight_of(net, k, j)
         if weight > 0.0:
             other = tank_at(net, j)
@@ -330,7 +330,7 @@ def correct(net, h, allowed, kept, anew, sweeps):
     """Solve for a step of all tanks, whose predictions are in the histories (see `corrector`)."""
     gamma, again = h / net.gain[1], anew
     while True:
-        for k in no_unroll(range(net.count)):
+        for k in no_unroll(range(net.tanks)):
             vectors = tank_at(net, k).vectors
             for i in no_unroll(share(net.group, 0, vectors.correction.size)):
                 vectors.correction[i] = 0.0
@@ -353,20 +353,20 @@ def correct(net, h, allowed, kept, anew, sweeps):
             if turn == 0:
                 part = 2.0 / (1.0 + gamma / kept.gamma)
             sound = 0.0
-            for k in no_unroll(range(net.count)):
+            for k in no_unroll(range(net.tanks)):
                 sound += put_rates_of_tank(net, k, kept.gamma, renews, factors)
             if sound != 0.0:
                 break
-            for k in no_unroll(range(net.count)):
+            for k in no_unroll(range(net.tanks)):
                 put_right(net, k, gamma, kept.gamma)
             for _ in no_unroll(range(sweeps)):
                 changed = 0.0
-                for k in no_unroll(range(net.count)):
+                for k in no_unroll(range(net.tanks)):
                     changed = max(changed, sweep(net, k))
                 if not changed > (_NEARLY * allowed) ** 2:
                     break
             size, cold = 0.0, False
-            for k in no_unroll(range(net.count)):
+            for k in no_unroll(range(net.tanks)):
                 vectors, step = tank_at(net, k).vectors, tank_at(net, k).step
                 for i in no_unroll(share(net.group, 0, vectors.y.size)):
                     vectors.trial[i] = step[i] * part
@@ -420,13 +420,13 @@ def put_rates_of_tank(net, k, gamma, renews, factors):
 def settle(net, gamma, sweeps):
     """Put the corrections of energies and sums, after an iteration that has converged."""
     if EXCHANGES:
-        for k in no_unroll(range(net.count)):
+        for k in no_unroll(range(net.tanks)):
             put_outflow(tank_at(net, k))
-        for k in no_unroll(range(net.count)):
+        for k in no_unroll(range(net.tanks)):
             tank = by_reference(tank_at(net, k))
             put_entering(net, tank, k)
             gained = corrector.settled_gain(
-                tank.zone, tank.vectors, setting_of(net, tank, k), gamma
+                net.chemistry, tank.zone, tank.vectors, setting_of(net, tank, k), gamma
             )
             barrier(net.group)
             if net.group.rank == 0:
@@ -500,7 +500,7 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
     past, gain = net.lengths, net.gain
     for j in range(past.size):
         past[j] = 0.0
-    for k in no_unroll(range(net.count)):
+    for k in no_unroll(range(net.tanks)):
         begin_tank(net, k, outcome.amounts[first + k])
     put_weights(net, rtol)
     h, restarts = grid[grid.size - 1] - grid[0], True
@@ -519,14 +519,14 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
             lost = broken or not h < math.inf
             status = endings.NOT_FINITE if lost else endings.STEP_TOO_SMALL
             break
-        for k in no_unroll(range(net.count)):
+        for k in no_unroll(range(net.tanks)):
             nordsieck.predict(tank_at(net, k).vectors.history, order, group)
         constants = nordsieck.put_coefficients(gain, past, order, h)
         state, kept = correct(net, h, corrector.SHARE / constants.own, kept, anew, sweeps)
         anew, broken, error = False, state == corrector.BROKEN, 2.0
         if state == corrector.CONVERGED:
             error = 0.0
-            for k in no_unroll(range(net.count)):
+            for k in no_unroll(range(net.tanks)):
                 if error <= 1.0:
                     own = error_at_end(net, k, constants, order)
                     error = own if not own <= error else error
@@ -539,7 +539,7 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
                 failures += 1
                 factor = formulas.shorter(error, order, failures)
             restarts = failures > formulas.MOST_FAILURES
-            for k in no_unroll(range(net.count)):
+            for k in no_unroll(range(net.tanks)):
                 vectors = tank_at(net, k).vectors
                 nordsieck.retract(vectors.history, order, group)
                 if restarts:
@@ -556,29 +556,29 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
         formulas.keep_length(past, order, h, taken)
         now += h
         reached = place
-        for k in no_unroll(range(net.count)):
+        for k in no_unroll(range(net.tanks)):
             put_entering_sums(net, tank_at(net, k), k, True)
-        for k in no_unroll(range(net.count)):
+        for k in no_unroll(range(net.tanks)):
             reached = end_step(net, k, order, h, now, grid, place, outcome.amounts[first + k])
         place = reached
         kept = corrector.Kept(kept.slopes_age + 1, kept.factors_age + 1, kept.gamma, kept.rate, 1.0)
         waiting -= 1
         low, high, keeps = -1.0, -1.0, False
-        for k in no_unroll(range(net.count)):
+        for k in no_unroll(range(net.tanks)):
             keeps = formulas.keep_correction(tank_at(net, k).vectors, order, waiting)
         ratio = constants.ratio if keeps else ratio
         if waiting <= 0 and most != 1.0:
-            for k in no_unroll(range(net.count)):
+            for k in no_unroll(range(net.tanks)):
                 vectors = tank_at(net, k).vectors
                 below, above = formulas.errors_beside(vectors, constants, order, ratio, h)
                 low, high = max(low, below), max(high, above)
         chosen, factor, waiting = formulas.next_order(error, low, high, order, waiting, most)
-        for k in no_unroll(range(net.count)):
+        for k in no_unroll(range(net.tanks)):
             formulas.turn_history(tank_at(net, k).vectors, order, chosen, factor, h)
         order, most = chosen, formulas.GROWTH
         h *= factor
         put_weights(net, rtol)
-    for k in no_unroll(range(net.count)):
+    for k in no_unroll(range(net.tanks)):
         own = tank_at(net, k).own
         if group.rank == 0:
             endings.write(outcome, first + k, (status, taken, repeated, own[_DEFECT], own[_PEAK]))
