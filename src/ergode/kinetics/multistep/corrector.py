@@ -229,11 +229,16 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
             correction[i] = 0.0
         barrier(group)
         fresh = again or kept.slopes_age >= AGE
-        state, rate, last, energy, part = DIVERGED, kept.rate, 0.0, 0.0, 1.0
+        state, rate, last, part = DIVERGED, kept.rate, 0.0, 1.0
+        energy, target = 0.0, setting.energy
         for turn in range(ITERATIONS):
             put_rates(chemistry, zone, vectors, setting)
             if SELF_HEATING:
                 energy, _ = activities.energy_of_zone(zone, y)
+                target = setting.energy
+                if EXCHANGES:
+                    target = history[0, y.size]
+                    target += gain_of_energy(zone, vectors, setting, gamma)
             if turn == 0:
                 if fresh:
                     capacity = renew_slopes(chemistry, zone, vectors, setting, 1.0, 1.0)
@@ -249,10 +254,6 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                     one = gamma * vectors.change[i] - history[1, i] / vectors.gain[1]
                     b[i] = (one - correction[i]) / kept.gamma
             if SELF_HEATING:
-                target = setting.energy
-                if EXCHANGES:
-                    target = history[0, y.size]
-                    target += gain_of_energy(zone, vectors, setting, gamma)
                 b[species] = (target - energy) / (kept.capacity * kept.gamma)
             barrier(group)
             solve_trial(chemistry, vectors)

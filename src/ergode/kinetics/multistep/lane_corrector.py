@@ -140,11 +140,14 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
     for i in range(y.size):
         y[i] = history[0, i]
         correction[i] = 0.0
-    energy = setting.energy
+    energy, target = setting.energy, setting.energy
     for turn in range(corrector.ITERATIONS):
         corrector.put_rates(chemistry, zone, vectors, setting)
         if SELF_HEATING:
             energy, _ = energy_of_zone(zone, y)
+            if EXCHANGES:
+                target = history[0, y.size]
+                target += corrector.gain_of_energy(zone, vectors, setting, gamma)
         if turn == 0:
             if asks_for_slopes(numbers, iteration):
                 numbers.capacity[0] = corrector.renew_slopes(
@@ -167,10 +170,6 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
             b[i] = gamma * vectors.change[i] - history[1, i] / vectors.gain[1] - correction[i]
             b[i] /= factored
         if SELF_HEATING:
-            target = setting.energy
-            if EXCHANGES:
-                target = history[0, y.size]
-                target += corrector.gain_of_energy(zone, vectors, setting, gamma)
             b[species] = (target - energy) / (numbers.capacity[0] * factored)
         solve_trial(chemistry, vectors)
         for i in range(y.size):
