@@ -61,9 +61,9 @@ def amounts_of(result):
 def held(case):
     """The case with the first values of its conditions, kept; None where a history of steps ends.
 
-    Neither nuclei nor reactors with flow are for multistep methods.
+    Nuclei are not for multistep methods.
     """
-    if case["kind"] == "nuclei" or {"tank", "velocity", "drives"} & set(case):
+    if case["kind"] == "nuclei" or "drives" in case:
         return None
     found = dict(case)
     for name in ("temperature", "density", "sunlight"):

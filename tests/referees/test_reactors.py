@@ -233,6 +233,75 @@ def test_random_tanks_in_series_are_those_of_cantera(network, kind, seed):
     assert found["conservation_error"].max() < 1e-8
 
 
+def flows_of(rng, count):
+    """Random flows that branch and flow back; as much flows out of each tank as into it."""
+    pairs = rng.random((count, count)) * (rng.random((count, count)) < 0.6) * 10.0 ** rng.uniform(
+        -1, 1.5
+    )  # fmt: skip
+    np.fill_diagonal(pairs, 0.0)
+    feed = rng.random(count) * (rng.random(count) < 0.5)
+    feed[0] = 1.0
+    # What a tank lacks comes from outside, and what is left flows out.
+    short = pairs.sum(axis=1) - pairs.sum(axis=0) - feed
+    feed += np.maximum(short, 0.0)
+    left = np.maximum(-short, 0.0)
+    named = [("in", k, q) for k, q in enumerate(feed)] + [(k, "out", q) for k, q in enumerate(left)]
+    named += [(i, j, pairs[i, j]) for i in range(count) for j in range(count)]
+    return [(a, b, float(q)) for a, b, q in named if q > 0.0]
+
+
+@pytest.mark.parametrize("kind", ["constant-volume", "constant-pressure"])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_networks_of_tanks_are_those_of_cantera(network, kind, seed):
+    """Up to five tanks, each with its own feed, size and state, some with a wall."""
+    rng = np.random.default_rng([seed, 5])
+    count, times = int(rng.integers(2, 6)), np.array([0.0, 1e-5, 1e-4, 1e-3, 1e-2])
+    flows, hot = flows_of(rng, count), rng.uniform(600.0, 2200.0, count)
+    taus, around = 10.0 ** rng.uniform(-5, -2, count), rng.uniform(400.0, 1500.0, count)
+    burnt, cold = rng.random(count) < 0.5, rng.uniform(300.0, 1000.0, count)
+    coefficient = np.where(rng.random(count) < 0.5, 0.0, 10.0 ** rng.uniform(4, 6, count))
+    make = ct.IdealGasReactor
+    if kind == "constant-pressure":
+        make = ct.IdealGasConstPressureReactor
+    tanks, inlets, kept = [], [], []
+    for k in range(count):
+        gas, outside, feed = (ct.Solution(str(PATH)) for _ in range(3))
+        gas.TPX = hot[k], ct.one_atm, BURNT if burnt[k] else FEED
+        outside.TP = around[k], ct.one_atm
+        feed.TPX = cold[k], ct.one_atm, FEED if k % 2 else {"H2": 1.0, "N2": 1.0}
+        tanks.append(make(gas, clone=False))
+        into = sum(q for _, end, q in flows if end == k)
+        tanks[k].volume = taus[k] * into / gas.density
+        inlets.append(ct.Reservoir(feed, clone=False))
+        kept.append(ct.Wall(tanks[k], ct.Reservoir(outside, clone=False), U=1e-3 * coefficient[k],
+                            A=1e2 * tanks[k].volume))  # fmt: skip
+    drain = ct.Reservoir(ct.Solution(str(PATH)), clone=False)
+    for begin, end, flow in flows:
+        source = inlets[end] if begin == "in" else tanks[begin]
+        sink = drain if end == "out" else tanks[end]
+        kept.append(ct.MassFlowController(source, sink, mdot=flow))
+    net, names = net_of(tanks), sorted({*FEED, *BURNT})
+    feeds = {"H2": 1.0, "N2": 1.0}
+    odd = np.arange(count) % 2 == 1
+    found = integrate(
+        network, times=times, temperature=hot, pressure=ATM, heating=kind, rtol=1e-7, device="cpu",
+        initial={n: np.where(burnt, BURNT.get(n, 0.0), FEED.get(n, 0.0)) for n in names},
+        reactor=StirredTank(
+            {n: np.where(odd, FEED.get(n, 0.0), feeds.get(n, 0.0)) for n in FEED}, taus, cold,
+            flows=flows,
+        ),
+        wall=Wall(coefficient, around, 1.0),
+    )  # fmt: skip
+    assert found.attrs["method"] == "bdf"
+    for k, t in enumerate(times[1:], 1):
+        net.advance(t)
+        warm = [tank.T for tank in tanks]
+        np.testing.assert_allclose(found["temperature"][:, k], warm, rtol=3e-6)
+        amounts = np.array([1e-3 * tank.phase.concentrations for tank in tanks])
+        np.testing.assert_allclose(found["concentration"][:, k], amounts, atol=3e-6 * amounts.max())
+    assert found["conservation_error"].max() < 1e-6
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_pistons_are_those_of_cantera(network, seed):
     """Slow and fast ones, against a vacuum and against a larger pressure, with a wall."""

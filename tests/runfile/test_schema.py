@@ -76,6 +76,11 @@ def test_a_tank_is_valid(validator, tmp_path):
     path.write_text(path.read_text().replace("outflow_ratio = 0.5", "tank_count = 2"))
     assert is_valid(validator, path.read_text())
     assert read(path).request.options["reactor"].tank_count == 2
+    loop = 'flows = [["in", 0, 1], [0, 1, 2], [1, 0, 1], [1, "out", 1]]'
+    path.write_text(path.read_text().replace("tank_count = 2", loop))
+    assert is_valid(validator, path.read_text())
+    assert read(path).request.options["reactor"].flows[1] == (0, 1, 2.0)
+    path.write_text(path.read_text().replace(loop, "tank_count = 2"))
     text = path.read_text().replace(
         "tank_count = 2", "flow_ratio = { times = [0, 1], values = [1, 0] }"
     )

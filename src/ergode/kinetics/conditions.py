@@ -20,12 +20,15 @@ from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
 from ergode.kinetics.pistons import Piston
 from ergode.kinetics.reactors import COEFFICIENT, Given, PlugFlow, StirredTank, Wall
 from ergode.kinetics.tables import (
+    ALONE,
+    BRANCHED,
     CHANGING,
     CLOSED,
     FIXED,
     NO_WALL,
     PLUG,
     PRESSURE,
+    SERIES,
     STEADY,
     STILL,
     STIRRED,
@@ -85,6 +88,16 @@ class Zones:
     def is_diluted(self) -> bool:
         """Whether concentrations are not the amounts: of molecules whose volume or mass changes."""
         return self.is_compressed or (self.flow == STIRRED and self.history.times.size > 1)
+
+    @property
+    def connected(self) -> int:
+        """How tanks are connected: `ALONE`, `SERIES` or `BRANCHED`."""
+        tanks, inflow = self.tank_count, self.history.inflow
+        if tanks == 1:
+            return ALONE
+        parts = inflow[:tanks, inflow.shape[1] - 2 - tanks : inflow.shape[1] - 2]
+        others = parts - np.diag(np.diag(parts, -1), -1)
+        return BRANCHED if others.any() or inflow[1:tanks, -2].any() else SERIES
 
     @property
     def walled(self) -> int:
@@ -201,7 +214,7 @@ def zones_of(
     if tanks > 1 and times.size > 1:
         raise ModelError(
             f"tank_count is {tanks}, and a condition, parameter or coefficient changes in time; "
-            "expected constant ones in tanks in series"
+            "expected constant ones in connected tanks"
         )
     check_room(
         8 * count * (3 * len(network.species) + (5 + len(drives or {})) * times.size),

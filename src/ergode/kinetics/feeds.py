@@ -17,7 +17,7 @@ from ergode.kinetics.compositions import molar_masses
 from ergode.kinetics.compression import given_over_time, mass_over_time
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
-from ergode.kinetics.reactors import Given, StirredTank
+from ergode.kinetics.reactors import Given, StirredTank, weighted
 from ergode.models.reactions.network import ReactionNetwork
 
 _SAMPLED = 257
@@ -75,7 +75,7 @@ def feed_of(
         rows = still.rows(network, mechanism, several, given)
         rows = rows.reshape(zones, times.size, -1)
         inverse = np.broadcast_to(1.0 / mass(times), (zones, times.size))
-        flow = np.broadcast_to(tank.flows(times), (zones, times.size)) * inverse
+        flow = np.broadcast_to(tank.flow_at(times), (zones, times.size)) * inverse
         found = np.concatenate(
             [
                 rows[:, :, : species_count + 1], flow[:, :, None], inverse[:, :, None],
@@ -171,7 +171,7 @@ def feed_rows(
     columns = np.array(np.broadcast_to(own, (zones, *own.shape[1:])))
     flow, inverse = species_count + 1, species_count + 2
     if mechanism.molecular:
-        scale = (amounts @ molar_masses(network))[:, None, None]
+        scale = weighted(amounts, molar_masses(network))[:, None, None]
         scaled = np.r_[0 : species_count + 1, inverse + 1 : columns.shape[1]]
         columns[:, scaled] *= scale
     columns[:, flow] *= rows[:, flow, None]

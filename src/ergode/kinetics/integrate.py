@@ -164,9 +164,9 @@ def integrate(
         How electrons and other nuclei shield the charges of reacting nuclei: not at all, by
         Salpeter's formula, or by that of Chugunov and DeWitt, for weak to strong coupling.
     method : str
-        ``"auto"`` is ``"bdf"`` for molecules in closed zones whose conditions are constant or
-        follow from `heating` and `wall`, and ``"rodas4"`` otherwise; ``"rodas4"`` also for up to
-        16 species at a given temperature on a GPU. The explicit methods are algebraically
+        ``"auto"`` is ``"bdf"`` for molecules whose temperature is constant or follows from
+        `heating`, and ``"rodas4"`` otherwise; ``"rodas4"`` also for up to 16 species at a given
+        temperature on a GPU. The explicit methods are algebraically
         stabilised. They are much slower and less accurate than the implicit ones. A second run, by
         ``"rodas4"`` at a tenth of the tolerance, estimates their error (``error_estimate``).
         ``"asymptotic"`` does not use `rtol`.
@@ -353,8 +353,8 @@ def integrate(
             zones.heating,
             zones.flow,
             by_zone=by_zone,
-            moving=zones.moving,
-            walled=zones.walled,
+            connected=zones.connected,
+            on_gpu=device.is_cuda,
         )
     )
     tolerances = asked.filled(mechanism, scale)

@@ -17,7 +17,7 @@ from ergode.kinetics.implicit.runner import ImplicitRunner
 from ergode.kinetics.launch import Runner
 from ergode.kinetics.multistep.runner import MultistepRunner
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import CHANGING, CLOSED, FIXED, NO_WALL, STILL
+from ergode.kinetics.tables import ALONE, BRANCHED, CLOSED, FIXED, SERIES
 
 MethodName = Literal[
     "auto", "rodas4", "rosenbrock23", "bdf", "asymptotic", "quasi-steady-state",
@@ -37,7 +37,7 @@ class Method(methods.Method):
     implicit: bool = False
     needs_conserved_sum: bool = False  # whether step-size control uses a conserved sum of species
     max_steps: int = _LARGEST_COUNT  # default of the largest number of steps of a zone
-    # Whether the method keeps a history of steps: for closed zones of molecules.
+    # Whether the method keeps a history of steps: for chemistry.
     multistep: bool = False
 
     def why_unsupported(
@@ -47,26 +47,25 @@ class Method(methods.Method):
         flow: int = CLOSED,
         *,
         by_zone: bool = False,
-        moving: int = STILL,
-        walled: int = NO_WALL,
+        connected: int = ALONE,
+        on_gpu: bool = False,
     ) -> str | None:
         """Why zones of this network, heating and flow cannot be integrated; None if they can.
 
-        `by_zone` tells whether zones have tolerances of their own, `moving` whether their volume
-        follows from the pressure, `walled` whether they have a wall.
+        `by_zone` tells whether zones have tolerances of their own, `connected` how tanks are.
         """
-        if self.multistep and walled == CHANGING:
-            return "cannot integrate a wall that changes in time; use 'rodas4'"
-        if self.multistep and moving != STILL:
-            return "cannot integrate a Piston; use 'rodas4'"
+        if self.multistep and connected != ALONE and on_gpu:
+            other = " or 'rodas4'" if connected == SERIES else ""
+            return f"integrates connected tanks on a CPU alone; use device='cpu'{other}"
+        if not self.multistep and connected == BRANCHED:
+            return "cannot integrate tanks that branch or flow back; use 'bdf' and device='cpu'"
         if self.multistep and mechanism.nuclear:
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
+        instead = " in tanks that branch" if connected == BRANCHED else "; use 'rodas4'"
         if self.multistep and mechanism.has_formulas:
-            return "cannot integrate a RateExpression; use 'rodas4'"
+            return f"cannot integrate a RateExpression{instead}"
         if self.multistep and mechanism.has_composed:
-            return "cannot integrate coefficients on tables or with branches; use 'rodas4'"
-        if self.multistep and flow != CLOSED:
-            return "cannot integrate a reactor with flow; use 'rodas4'"
+            return f"cannot integrate coefficients on tables or with branches{instead}"
         if by_zone and not self.implicit:
             return "has no tolerances by zone; give rtol and atol for all zones, or use 'rodas4'"
         if flow != CLOSED and not self.implicit:
@@ -159,12 +158,15 @@ def suited(mechanism: Mechanism, zones: Zones, device: Device) -> tuple[Method, 
     """The method that ``"auto"`` is for these zones, and why."""
     one = METHODS[_CHEMISTRY]
     # A temperature or a sunlight over time begins the history anew wherever its slope jumps.
-    suits = zones.history.times.size == 1 or zones.is_compressed
+    hot = zones.history.temperature
+    suits = not mechanism.has_sunlight and (hot == hot[:, :1]).all()
     # On a GPU few species at a given temperature take less time by a thread of each zone.
     large = zones.heating != FIXED or zones.amounts.shape[1] > SMALL
     refused = one.why_unsupported(
-        mechanism, zones.heating, zones.flow, moving=zones.moving, walled=zones.walled
+        mechanism, zones.heating, zones.flow, connected=zones.connected, on_gpu=device.is_cuda
     )
+    if zones.connected == BRANCHED:
+        return one, "tanks that branch or flow back"
     if mechanism.molecular and suits and (large or not device.is_cuda) and not refused:
         return one, _CHEMISTRY_REASON
     return choose("auto")

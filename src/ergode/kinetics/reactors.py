@@ -26,7 +26,8 @@ R. J. Kee, M. E. Coltrin, P. Glarborg, "Chemically Reacting Flow" (2003), sectio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ _OR_OVER_TIME = ", a Trajectory or a function of time"
 
 
 _FED = "temperature of the inflow"
+_BALANCED = 1e-9  # difference of the flows into a tank and out of it, relative
 
 
 def _changes(value: Any) -> bool:
@@ -111,6 +113,13 @@ class StirredTank:
     flow_ratio : Trajectory or function, optional
         The mass flow in over time, over that of `residence_time`: 0 or more. What flows out is
         `outflow_ratio` times as much. Not for tanks in series.
+    flows : sequence of (from, to, flow), optional
+        Mass flows between tanks that branch or flow back, in any unit: from ``"in"`` or a tank to
+        a tank or ``"out"``; tanks are numbered from 0. As much flows out of each tank as into it.
+        Zones are then the tanks of one network after another. `residence_time` is the mass in a
+        tank over all flows into it. `inflow` and `temperature` are what comes from outside, one
+        value for all or one for each tank; in tanks without a flow from ``"in"`` they have no
+        effect. By ``"bdf"``.
 
     Examples
     --------
@@ -124,6 +133,16 @@ class StirredTank:
     >>> found = ergode.kinetics.integrate(decay, times=[0, 100], reactor=three, device="cpu")
     >>> found["concentration"][:, -1, 0].values.round(5).tolist()  # 2 / 4, 2 / 4^2, 2 / 4^3
     [0.5, 0.125, 0.03125]
+
+    Half of what leaves the second tank flows back to the first one.
+
+    >>> loop = ergode.kinetics.StirredTank(
+    ...     {"A": 2.0}, [0.25, 0.5],
+    ...     flows=[("in", 0, 1.0), (0, 1, 2.0), (1, 0, 1.0), (1, "out", 1.0)],
+    ... )
+    >>> found = ergode.kinetics.integrate(decay, times=[0, 100], reactor=loop, device="cpu")
+    >>> found["concentration"][:, -1, 0].values.round(5).tolist()
+    [0.64516, 0.25806]
     """
 
     inflow: Mapping[str, Any]
@@ -132,6 +151,7 @@ class StirredTank:
     outflow_ratio: np.ndarray
     tank_count: int
     flow_ratio: Any
+    flows: tuple[tuple[Any, Any, float], ...] | None
     flow = STIRRED
 
     def __init__(
@@ -142,6 +162,7 @@ class StirredTank:
         outflow_ratio: ArrayLike = 1.0,
         tank_count: int = 1,
         flow_ratio: Any = None,
+        flows: Sequence[tuple[str | int, str | int, float]] | None = None,
     ) -> None:
         if not isinstance(inflow, Mapping) or not inflow:
             raise ModelError(f"inflow is {inflow!r}; expected amounts by name of the species")
@@ -165,18 +186,25 @@ class StirredTank:
         if not whole or tank_count < 1:
             raise ModelError(f"tank_count is {tank_count!r}; expected a whole number, 1 or more")
         tanks = int(tank_count)
+        known = None
+        if flows is not None:
+            known = flows_of(flows)
+            tanks = len(shares_of(known)[0])
+            if tank_count not in (1, tanks):
+                raise ModelError(f"tank_count is {tank_count}, and flows has {tanks} tanks")
+        object.__setattr__(self, "flows", known)
         object.__setattr__(self, "tank_count", tanks)
         if tanks > 1 and (ratio != 1.0).any():
             raise ModelError(
-                f"outflow_ratio is {ratio[ratio != 1.0][0]:g}, and tank_count {tanks}; in tanks in "
-                "series as much flows out as in: expected an outflow_ratio of 1"
+                f"outflow_ratio is {ratio[ratio != 1.0][0]:g}, and tank_count {tanks}; of "
+                "connected tanks as much flows out as in: expected an outflow_ratio of 1"
             )
 
         if tanks > 1 and self.changes:
             name = next(iter(self._over_time))
             raise ModelError(
                 f"{name} changes in time, and tank_count is {tanks}; expected constant flows into "
-                "tanks in series"
+                "connected tanks"
             )
 
     @property
@@ -215,7 +243,7 @@ class StirredTank:
         still = self.at(times, max(self.sizes.values()))
         return StirredTank(still.inflow, self.residence_time, still.temperature, self.outflow_ratio)
 
-    def flows(self, times: np.ndarray) -> np.ndarray:
+    def flow_at(self, times: np.ndarray) -> np.ndarray:
         """The mass flow in over that of the residence time, shape [1 or zone_count, time_count]."""
         if self.flow_ratio is None:
             return np.ones((1, times.size))
@@ -246,14 +274,20 @@ class StirredTank:
             )
 
     @property
+    def _each(self) -> int:
+        """Tanks for each value of the inflow, if there are several values."""
+        return self.tank_count if self.flows is None else 1
+
+    @property
     def sizes(self) -> dict[str, int]:
         """Number of values by the name of what has them."""
-        of_tanks = f" (in the {self.tank_count} tanks of each chain)" if self.tank_count > 1 else ""
+        each = self._each
+        of_tanks = f" (in the {each} tanks of each chain)" if each > 1 else ""
 
         def several(value: Any) -> int:
             if isinstance(value, Trajectory):
                 return len(np.atleast_2d(value.values))
-            return np.size(value) * self.tank_count if np.size(value) > 1 else 1
+            return np.size(value) * each if np.size(value) > 1 else 1
 
         found = {f"inflow '{name}'{of_tanks}": several(v) for name, v in self.inflow.items()}
         found["residence_time"] = self.residence_time.size
@@ -273,7 +307,7 @@ class StirredTank:
         inflow = {name: cut(value) for name, value in self.inflow.items()}
         return StirredTank(
             inflow, cut(self.residence_time), cut(self.temperature), cut(self.outflow_ratio),
-            self.tank_count, cut(self.flow_ratio),
+            self.tank_count, cut(self.flow_ratio), self.flows,
         )  # fmt: skip
 
     def rows(
@@ -297,20 +331,24 @@ class StirredTank:
                 raise ModelError(
                     f"inflow has the species '{network.species[i].name}', whose amount is fixed"
                 )
-            flowing[:, i] = np.repeat(row, tanks) if row.size > 1 else row
-        ratio = np.ones(len(amounts))
+            flowing[:, i] = np.repeat(row, self._each) if row.size > 1 else row
+        feed, between = shares_of(self.flows or _series(tanks))
+        fed = np.tile(feed, len(amounts) // tanks)
+        ratio, contents = np.ones(len(amounts)), np.ones(len(amounts))
         if mechanism.molecular:
             mass = molar_masses(network)
-            ratio[1:] = (amounts[1:] @ mass) / (amounts[:-1] @ mass)
+            contents = weighted(amounts, mass)
+            ratio[1:] = contents[1:] / contents[:-1]
             if given.by_mass:
                 flowing /= mass
-            total = flowing @ mass
+            total = weighted(flowing, mass)
+            total[fed == 0.0] = np.inf
             empty = np.flatnonzero(~(total > 0.0))
             if empty.size:
                 raise ModelError(
                     f"inflow is empty in zone {empty[0]}; expected at least one species"
                 )
-            flowing *= (amounts @ mass / total)[:, None]
+            flowing *= (contents / total)[:, None]
         fixed = [one.boundary for one in network.species]
         flowing[:, fixed] = amounts[:, fixed]  # they neither flow in nor out
         if tanks > 1:
@@ -329,14 +367,19 @@ class StirredTank:
         rows[:, :count] = flowing
         if self.temperature is not None:
             hot = self.temperature
-            hot = np.repeat(hot, tanks) if hot.size > 1 else hot
+            hot = np.repeat(hot, self._each) if hot.size > 1 else hot
             for i, one in enumerate(network.species):
                 known: Any = one.thermochemistry
                 rows[:, count] += flowing[:, i] * enthalpy(known, hot)
         rows[:, count + 1] = 1.0 / self.residence_time
-        rows[:, count + 2 : -1] = flowing @ mechanism.invariants.T
+        for k, weights in enumerate(mechanism.invariants):
+            rows[:, count + 2 + k] = weighted(flowing, weights)
         rows[:, -1] = self.growth
-        return np.c_[rows, ratio] if tanks > 1 else rows
+        if tanks == 1:
+            return rows
+        by_chain = contents.reshape(-1, tanks)
+        parts = between * (by_chain[:, :, None] / by_chain[:, None, :])
+        return np.c_[rows, parts.reshape(-1, tanks), fed, ratio]
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,7 +436,7 @@ class Wall:
     ----------
     heat_transfer_coefficient : float, array_like of shape [zone_count], Trajectory, or function
         h [erg/(cm2 s K)]; 1 W/(m2 K) is 1e3. 0 is an insulated wall. As a `Trajectory` or a
-        function of time it changes, as that of an engine; for ``"rodas4"``.
+        function of time it changes, as that of an engine.
     temperature : float, array_like of shape [zone_count], Trajectory, or function
         Of the wall [K]; it may change in time, too.
     area : float or array_like of shape [zone_count]
@@ -494,6 +537,74 @@ def _check_fixed(
                     f"the amount of '{one.name}', which is fixed, differs between the tanks "
                     f"{np.argmax(off)} and {np.argmax(off) + 1} of a chain; expected one amount"
                 )
+
+
+IN, OUT = "in", "out"
+
+
+def _series(tanks: int) -> tuple[tuple[Any, Any, float], ...]:
+    """The flows of tanks in series."""
+    ends = [IN, *range(tanks), OUT]
+    return tuple((a, b, 1.0) for a, b in itertools.pairwise(ends))
+
+
+def flows_of(given: Any) -> tuple[tuple[Any, Any, float], ...]:
+    """Checked mass flows between tanks.
+
+    Raises a ModelError if one is no flow between tanks, or more or less flows out of a tank than
+    into it.
+    """
+    found = []
+    for one in given if isinstance(given, list | tuple) else [given]:
+        if not isinstance(one, list | tuple) or len(one) != 3:
+            raise ModelError(f"flows has {one!r}; expected (from, to, flow), as (0, 1, 2.5)")
+        begin, end, flow = one
+        for name, outside, place in ((begin, IN, "from"), (end, OUT, "to")):
+            whole = isinstance(name, int | np.integer) and not isinstance(name, bool)
+            if not (name == outside if isinstance(name, str) else whole and name >= 0):
+                raise ModelError(
+                    f"flows has {tuple(one)!r}, {place} {name!r}; expected the number of a tank, "
+                    f"or {outside!r}"
+                )
+        if begin == end:
+            raise ModelError(f"flows has {tuple(one)!r}, from a tank to itself; leave it out")
+        amount = by_zone("flow", flow)
+        check_signs("flow", amount)
+        found.append((begin, end, float(amount[0])))
+    tanks = 1 + max((int(k) for one in found for k in one[:2] if not isinstance(k, str)), default=0)
+    into, out = np.zeros(tanks), np.zeros(tanks)
+    for begin, end, flow in found:
+        if begin != IN:
+            out[begin] += flow
+        if end != OUT:
+            into[end] += flow
+    if not any(begin == IN for begin, _, _ in found):
+        raise ModelError("flows has none from 'in'; expected at least one from outside into a tank")
+    for k in range(tanks):
+        if not abs(into[k] - out[k]) <= _BALANCED * into[k]:
+            raise ModelError(
+                f"flows of {into[k]:g} go into tank {k}, and of {out[k]:g} out of it; expected as "
+                "much out as in"
+            )
+    return tuple(found)
+
+
+def shares_of(flows: Sequence[tuple[Any, Any, float]]) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of the flow into each tank: from outside [tank], and from others [to, from]."""
+    tanks = 1 + max(int(k) for one in flows for k in one[:2] if not isinstance(k, str))
+    feed, weights = np.zeros(tanks), np.zeros((tanks, tanks))
+    for begin, end, flow in flows:
+        if begin == IN:
+            feed[end] += flow
+        elif end != OUT:
+            weights[end, begin] += flow
+    total = feed + weights.sum(axis=1)
+    return feed / total, weights / total[:, None]
+
+
+def weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Sums of each row; their rounding does not depend on the number of rows."""
+    return np.asarray((rows * weights).sum(axis=1))
 
 
 def _positive(name: str, given: Any) -> np.ndarray:

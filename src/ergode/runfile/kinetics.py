@@ -30,8 +30,9 @@ def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
         with part.explaining():
             return kinetics.PlugFlow(part.one_or_more("velocity"))
     part.only(
-        ["inflow", "residence_time", "temperature", "outflow_ratio", "tank_count", "flow_ratio"]
-    )
+        ["inflow", "residence_time", "temperature", "outflow_ratio", "tank_count", "flow_ratio",
+         "flows"]
+    )  # fmt: skip
     inflow = part.table("inflow")
     amounts = {name: condition(inflow, name) for name in inflow.values}
     if "residence_time" not in part:
@@ -42,7 +43,7 @@ def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
         ratio = part.one_or_more("outflow_ratio") if "outflow_ratio" in part else 1.0
         return kinetics.StirredTank(
             amounts, part.one_or_more("residence_time"), hot, ratio, part.integer("tank_count", 1),
-            flow,
+            flow, part.values.get("flows"),
         )  # fmt: skip
 
 

@@ -84,6 +84,7 @@ _TANK = _closed(
         "temperature": _OR_OVER_TIME,
         "tank_count": {"type": "integer"},
         "flow_ratio": _OVER_TIME,
+        "flows": {"type": "array", "items": {"type": "array", "minItems": 3, "maxItems": 3}},
     },
     "inflow", "residence_time",
 )  # fmt: skip

@@ -193,8 +193,6 @@ def test_what_it_refuses(hydrogen):
             integrate(network, times=[0, 1e-6], method="bdf", device=CPU, **given)
         return str(caught.value)
 
-    tank = ergode.kinetics.StirredTank({"H2": 1.0}, residence_time=1.0)
-    assert "reactor with flow; use 'rodas4'" in refused(reactor=tank, **HOT)
     nucleus = ergode.Species(
         "he4", mass_number=4, charge_number=2, thermochemistry=ergode.Nucleus(2.4249)
     )

@@ -9,7 +9,7 @@ from kernel_cases import ROBERTSON, burning
 import ergode
 from ergode.core import kernels
 from ergode.core.devices import resolve
-from ergode.kinetics import Trajectory, integrate
+from ergode.kinetics import Piston, PlugFlow, StirredTank, Trajectory, Wall, integrate
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.kernel_options import OWN_TOLERANCES, SWEPT
 from ergode.kinetics.launch import Options, empty_outcome, problem_of, run_zones
@@ -34,12 +34,33 @@ CASES = {
     "constant pressure": (burning(), HOT | {"heating": "constant-pressure"}, 2e-7),
     "a volume over time and a wall": (
         burning(),
-        HOT | {"heating": "given-volume", "volume": STROKE,
-               "wall": ergode.kinetics.Wall(1e9, 500.0, 1.0)},
+        HOT | {"heating": "given-volume", "volume": STROKE, "wall": Wall(1e9, 500.0, 1.0)},
         2e-7,
     ),
     "a temperature over time": (
         burning(), HOT | {"temperature": Trajectory([0.0, 1e-7, 2e-7], [1500, 1400, 1450])}, 2e-7,
+    ),
+    "a tank": (
+        burning(),
+        HOT | {"heating": "constant-volume", "reactor": StirredTank({"H2": 1.0}, 1e-8, 900.0)},
+        2e-7,
+    ),
+    "a tank that fills, with doses and a wall that heats": (
+        burning(),
+        HOT | {"heating": "constant-pressure", "wall": Wall(1e9, lambda t: 500.0 + 1e9 * t, 1.0),
+               "reactor": StirredTank({"H2": lambda t: 1 + 2e6 * t, "OH": 1}, 1e-7, 900.0, 0.5)},
+        2e-7,
+    ),
+    "a tube": (burning(), HOT | {"heating": "constant-pressure", "reactor": PlugFlow(1e5)}, 0.02),
+    "a piston with a mobility": (
+        burning(),
+        HOT | {"heating": "given-volume", "volume": Piston(1.0, 5e5, mobility=10.0)}, 2e-7,
+    ),
+    "a shell with a mass": (
+        burning(),
+        HOT | {"heating": "given-volume",
+               "volume": Piston(10.0, 5e5, mass_per_area=1e-5, velocity=1e5, shape="sphere")},
+        2e-7,
     ),
     "sunlight and a power": (SUNNY, {"sunlight": Trajectory([0.0, 1.0], [1.0, 0.0])}, 2.0),
 }  # fmt: skip
@@ -78,7 +99,12 @@ def test_the_kernel_of_a_gpu_run_in_python_is_that_of_a_cpu(case):
 
 @pytest.mark.parametrize(
     "case",
-    ["robertson", pytest.param("a volume over time and a wall", marks=pytest.mark.slow)],
+    [
+        "robertson",
+        pytest.param("a volume over time and a wall", marks=pytest.mark.slow),
+        pytest.param("a tank that fills, with doses and a wall that heats", marks=pytest.mark.slow),
+        pytest.param("a shell with a mass", marks=pytest.mark.slow),
+    ],
 )
 def test_kernels_compile(case):
     """With prefactors and tolerances of each zone."""

@@ -150,3 +150,31 @@ def test_work_and_heat_are_those_of_zones_alone(hydrogen, heating):
     assert (together["status"] == 0).all()
     for k in range(COUNT):
         assert_same(run(hydrogen, np.array([k]), **given, wall=WALL.part(k, k + 1)), together, [k])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("heating", ["constant-volume", "constant-pressure", None])
+def test_tanks_and_rates_that_differ_are_those_of_zones_alone(hydrogen, heating):
+    """Each zone has its own flow, and each point its own rates."""
+    tau = 10.0 ** np.random.default_rng(13).uniform(-5.0, -2.0, COUNT)
+    given = {
+        "times": np.array([0.0, 1e-4, 1e-2]), "heating": heating, "rtol": 1e-6, "atol": 1e-18,
+        "initial": MIXTURE, "temperature": STATES["temperature"], "pressure": 1e6,
+    }  # fmt: skip
+    warm = 700.0 if heating else None
+    tank = ergode.kinetics.StirredTank({"H2": 2.0, "O2": 1.0}, tau, warm)
+    together = run(hydrogen, np.arange(COUNT), **given, reactor=tank)
+    assert (together["status"] == 0).all()
+    for k in range(COUNT):
+        assert_same(
+            run(hydrogen, np.array([k]), **given, reactor=tank.part(k, k + 1)), together, [k]
+        )
+    factors = np.random.default_rng(14).uniform(0.5, 2.0, (COUNT, len(hydrogen.reactions)))
+    factors[:, [one.rate_constant.__class__ is ergode.DetailedBalance
+                for one in hydrogen.reactions]] = 1.0  # fmt: skip
+    given["temperature"] = 1200.0
+    swept = run(hydrogen, 0, **given, rate_factors=factors)
+    for k in range(0, COUNT, 3):
+        alone = run(hydrogen, 0, **given, rate_factors=factors[k])
+        for name in ("temperature", "concentration", "step_count"):
+            np.testing.assert_array_equal(alone[name].values, swept[name].values[k])

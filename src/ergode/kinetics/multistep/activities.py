@@ -18,9 +18,11 @@ from ergode.kinetics.block.segments import block_sums
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
     EXCHANGES,
+    FLOW,
     HEATING,
     MIXTURES,
     MOLECULES,
+    MOVING,
     POWERS,
     REVERSIBLE,
     SELF_HEATING,
@@ -30,10 +32,17 @@ from ergode.kinetics.kernel_options import (
     WALLED,
 )
 from ergode.kinetics.multistep.lanes import WIDTH, put_exp, put_log, row_of, rows_of
+from ergode.kinetics.multistep.outside import (
+    add_flow,
+    flow_of_energy,
+    put_motion,
+    sum_of_amounts,
+    widening,
+)
 from ergode.kinetics.network.mechanism import put_powers
 from ergode.kinetics.physics.rates import add_sunlight, jump_of, range_at
 from ergode.kinetics.physics.third_bodies import slope_count, third_bodies
-from ergode.kinetics.tables import NONNEGATIVE, PRESSURE
+from ergode.kinetics.tables import NONNEGATIVE, PLUG, PRESSURE
 from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
 # --- device functions -----------------------------------------------------------------------------
@@ -56,6 +65,11 @@ class Setting(NamedTuple):
     squeeze: float
     passage: float
     around: float
+    # Of a tank the flow in over the mass, and what flows in (see `ConditionHistory.inflow`); of a
+    # tube one over the velocity at the inlet; otherwise 0.
+    renewal: float
+    inflow: np.ndarray
+    motion: np.ndarray  # of a piston (see `ConditionHistory.motion`)
 
 
 class Zone(NamedTuple):
@@ -312,14 +326,6 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
         barrier(group)
 
 
-def sum_of_amounts(zone, y):
-    """Sum of the amounts of all species."""
-    total = 0.0
-    for i in no_unroll(share(zone.group, 0, zone.matter.shape[1])):
-        total += y[i]
-    return total_of(zone.group, total, 0)
-
-
 def constant_of(reactions, zone, r):
     """K of a reaction: its coefficient times q of the reactants."""
     K = zone.slots[0, reactions.coefficient[r]]
@@ -331,8 +337,11 @@ def constant_of(reactions, zone, r):
     return K
 
 
-def put_change(chemistry, zone, density, y, change):
-    """Compute dy/dt of all species, for the coefficients of the zone."""
+def put_change(chemistry, zone, density, per, y, change):
+    """Compute dy/dt of all species, for the coefficients of the zone; `per` is 1 / density.
+
+    Along a tube, dy/dz: `per` has one over the velocity, too.
+    """
     reactions, z, rate, group = chemistry.reactions, zone.activity, zone.rate, zone.group
     species = zone.matter.shape[1]
     for i in no_unroll(share(group, 0, species)):
@@ -350,7 +359,7 @@ def put_change(chemistry, zone, density, y, change):
     for r in no_unroll(share(group, pairs, left.shape[1])):
         forward = z[2, left[0, r]] * z[2, left[1, r]] * z[2, left[2, r]]
         rate[0, r] = constant_of(reactions, zone, r) * forward
-    sum_rates(chemistry, zone, 1.0 / density, change)
+    sum_rates(chemistry, zone, per, change)
 
 
 def _sum_rates_cpu(chemistry, zone, per, change):
@@ -383,6 +392,8 @@ sum_rates = ByTarget(cpu=_sum_rates_cpu, cuda=_sum_rates_cuda)
 
 def density_at(zone, given, temperature, y):
     """Density of a zone; at constant pressure `given` is the pressure."""
+    if MOVING:
+        return given / y[zone.matter.shape[1] + 1]
     if HEATING != PRESSURE:
         return given
     return given / (GAS_CONSTANT * temperature * sum_of_amounts(zone, y))
@@ -390,7 +401,7 @@ def density_at(zone, given, temperature, y):
 
 @noinline
 def change_of(chemistry, zone, setting, temperature, y, change):
-    """Compute dy/dt of all species; returns dT/dt.
+    """Compute dy/dt of all variables but the temperature; returns dT/dt without work and heat.
 
     The temperature is that of the zone; it matters only where the zone heats itself.
     """
@@ -399,7 +410,11 @@ def change_of(chemistry, zone, setting, temperature, y, change):
         put_heat(chemistry, zone, setting, temperature)
     if THIRD_BODIES:
         put_partners(chemistry, zone, temperature, density, y, setting.sunlight)
-    put_change(chemistry, zone, density, y, change)
+    per = setting.renewal if FLOW == PLUG else 1.0 / density
+    put_change(chemistry, zone, density, per, y, change)
+    add_flow(zone, setting, y, change)
+    if MOVING:
+        put_motion(zone, setting, temperature, y, change)
     rise = 0.0
     if SELF_HEATING:
         released, capacity = 0.0, 0.0
@@ -421,10 +436,14 @@ def energy_of_zone(zone, y):
 
 def outside_rate(zone, setting, temperature, y):
     """Work on a zone and heat from its wall, and their derivative by the temperature."""
-    rate, slope = 0.0, 0.0
+    rate, slope = flow_of_energy(zone, setting, temperature, y)
     if COMPRESSED:
-        slope += sum_of_amounts(zone, y) * GAS_CONSTANT * setting.squeeze
-        rate += slope * temperature
+        squeeze = setting.squeeze
+        if MOVING:
+            squeeze = -widening(zone, setting, temperature, y)[0] / y[zone.matter.shape[1] + 1]
+        work = sum_of_amounts(zone, y) * GAS_CONSTANT * squeeze
+        slope += work
+        rate += work * temperature
     if WALLED:
         rate += setting.passage * (setting.around - temperature)
         slope -= setting.passage
@@ -432,8 +451,8 @@ def outside_rate(zone, setting, temperature, y):
 
 
 @noinline
-def put_jacobian(chemistry, zone, renews, values):
-    """Compute d(dy/dt)/dy for fixed coefficients, at the amounts of the last `change_of`.
+def put_jacobian(chemistry, zone, pace, renews, values):
+    """Compute `pace` d(dy/dt)/dy for fixed coefficients, at the amounts of the last `change_of`.
 
     Values are kept where `renews` is 0.
     """
@@ -461,29 +480,33 @@ def put_jacobian(chemistry, zone, renews, values):
             own = z[2, size + slopes.power[1, count]]
             found[behind + count] = found[slopes.power[0, count]] * own
         barrier(zone.group)
-    sum_slopes(chemistry, zone, renews, values)
+    sum_slopes(chemistry, zone, pace, renews, values)
 
 
-def _sum_slopes_cpu(chemistry, zone, renews, values):
+def _sum_slopes_cpu(chemistry, zone, pace, renews, values):
     slopes, found, z = chemistry.slopes, zone.derivative, zone.activity
     for entry in range(values.size):
         total = 0.0
         for count in range(slopes.start[entry], slopes.start[entry + 1]):
             k = count & NONNEGATIVE
             total += slopes.change[k] * found[slopes.derivative[k]]
+        if FLOW == PLUG:
+            total *= pace
         values[entry] = where(renews, total * z[1, slopes.entry[0, entry]], values[entry])
 
 
-def _sum_slopes_cuda(chemistry, zone, renews, values):
+def _sum_slopes_cuda(chemistry, zone, pace, renews, values):
     sums, slopes = chemistry.schedule, chemistry.slopes
     block_sums(sums.slopes, sums.slope, zone.derivative, zone.partial, values)
     for entry in no_unroll(share(zone.group, 0, values.size)):
         values[entry] *= zone.activity[1, slopes.entry[0, entry]]
+        if FLOW == PLUG:
+            values[entry] *= pace
     barrier(zone.group)
 
 
 sum_slopes = ByTarget(cpu=_sum_slopes_cpu, cuda=_sum_slopes_cuda)
-"""``sum_slopes(chemistry, zone, renews, values)`` puts the entries of the Jacobian.
+"""``sum_slopes(chemistry, zone, pace, renews, values)`` puts the entries of the Jacobian.
 
 Values are kept where `renews` is 0; on CUDA it is never 0."""
 

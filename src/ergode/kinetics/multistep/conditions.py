@@ -8,9 +8,18 @@ takes: the next one begins after them.
 from __future__ import annotations
 
 from ergode.core.group import barrier
-from ergode.kinetics.condition_history import history_at
-from ergode.kinetics.kernel_options import COMPRESSED, SELF_HEATING, SUNLIT
+from ergode.kinetics.condition_history import history_at, wall_at
+from ergode.kinetics.kernel_options import (
+    COMPRESSED,
+    FED,
+    MOVING,
+    SELF_HEATING,
+    SUNLIT,
+    WALLED,
+)
 from ergode.kinetics.multistep import activities
+from ergode.kinetics.multistep.outside import flow_at
+from ergode.kinetics.tables import CHANGING
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -22,19 +31,24 @@ LARGE = 30.0
 _SHORT, _SHORTEST = 1e-15, 1e-280  # of a segment over its time, and in all
 
 
-def setting_over_time(conditions, setting, below, last, since):
-    """The setting `since` after the knot `below`; the segment is at most `last`."""
+def setting_over_time(conditions, zone, sums, setting, below, last, since):
+    """The setting `since` after the knot `below`; the segment is at most `last`.
+
+    `sums` is the number of conserved sums.
+    """
     times, light, hot, squeeze = conditions.times, setting.sunlight, setting.start, 0.0
+    passage, around = wall_at(conditions, below, last, since)
+    renewal, inverse = flow_at(conditions, zone, sums, below, last, since)
     given = history_at(times, conditions.density, below, last, since)
     if SUNLIT:
         light = history_at(times, conditions.sunlight, below, last, since)
-    if COMPRESSED:
+    if COMPRESSED and not MOVING:
         squeeze = history_at(times, conditions.compression, below, last, since)
     if not SELF_HEATING:
         hot = history_at(times, conditions.temperature, below, last, since)
     return activities.Setting(
-        setting.factors, given, light, hot, setting.energy, squeeze, setting.passage,
-        setting.around,
+        setting.factors, given, light, hot, setting.energy, squeeze, passage * inverse, around,
+        renewal, setting.inflow, setting.motion,
     )  # fmt: skip
 
 
@@ -55,7 +69,7 @@ def begins_anew(chemistry, zone, before, after, history, y, h, weight):
     follow, and amounts have a bend in their slopes at most.
     """
     anew = True
-    if COMPRESSED and not SUNLIT:
+    if (COMPRESSED or WALLED == CHANGING) and not (SUNLIT or FED):
         species = zone.matter.shape[1]
         hot = history[0, species]
         activities.put_matter(chemistry, zone, after.start, hot)
@@ -67,6 +81,6 @@ def begins_anew(chemistry, zone, before, after, history, y, h, weight):
         if not anew:
             if zone.group.rank == 0:
                 history[1, species] += warmer
-                history[1, species + 1] += warmer * capacity
+                history[1, y.size] += warmer * capacity
             barrier(zone.group)
     return anew

@@ -25,11 +25,20 @@ import numpy as np
 
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import ONE, Group, barrier, share, total_of
-from ergode.kinetics.kernel_options import EXCHANGES, SELF_HEATING
+from ergode.kinetics.kernel_options import EXCHANGES, FLOW, MOVING, SELF_HEATING, WALLED
 from ergode.kinetics.multistep import activities
 from ergode.kinetics.multistep.factors import renew_factors, solve_trial
 from ergode.kinetics.multistep.lanes import row_of, rows_of
 from ergode.kinetics.multistep.nordsieck import MOST
+from ergode.kinetics.multistep.outside import (
+    NUMBERS,
+    correct_kept,
+    kept_count,
+    pace_of,
+    put_motion_slopes,
+    widening,
+)
+from ergode.kinetics.tables import CLOSED, PLUG, STIRRED
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -43,8 +52,8 @@ CONVERGED, DIVERGED, BROKEN = 0, 1, 2
 class Vectors(NamedTuple):
     """Vectors of a zone."""
 
-    # [MOST + 1, variable_count]: see `nordsieck`. Work or heat from outside add a column, the
-    # energy.
+    # [MOST + 1, variable_count]: see `nordsieck`. What comes from outside adds columns: the energy,
+    # and those of `outside`.
     history: np.ndarray
     y: np.ndarray  # [variable_count]
     change: np.ndarray  # [variable_count]: dy/dt
@@ -53,8 +62,11 @@ class Vectors(NamedTuple):
     trial: np.ndarray  # [variable_count]: right-hand side and solution
     weight: np.ndarray  # [variable_count]: one over the allowed error
     slopes: np.ndarray  # [entry_count]: Jacobian
-    row: np.ndarray  # [species_count]: row and column of the temperature
+    row: np.ndarray  # [variable_count]: row and column of the temperature
     column: np.ndarray
+    # [variable_count + NUMBERS] where a piston moves: column of the volume, and numbers (see
+    # `outside`).
+    border: np.ndarray
     matrix: np.ndarray  # factors
     inverse: np.ndarray  # of pivots, for a warp
     scratch: np.ndarray  # [variable_count], for a warp one more
@@ -75,16 +87,19 @@ class Kept(NamedTuple):
 
 
 NOTHING_KEPT = 1_000_000
+WIDER = 1e-7
+"""Relative increment of the volume in finite differences."""
 
 
 def vectors_of(chemistry):
     """Workspace for these tables."""
     count, sums = chemistry.absolute.size, chemistry.invariants.shape[0]
-    width = count + 1 if EXCHANGES else count
+    width = count + kept_count(sums)
     return Vectors(
         rows_of(MOST + 1, width), row_of(count), row_of(count), row_of(width), row_of(count),
         row_of(count), row_of(count), row_of(chemistry.slopes.entry.shape[1]), row_of(count),
-        row_of(count), row_of(chemistry.plan.column.size), row_of(0), row_of(count),
+        row_of(count), row_of(count + NUMBERS if MOVING else 0),
+        row_of(chemistry.plan.column.size), row_of(0), row_of(count),
         row_of(MOST + 2), row_of(MOST + 2), row_of((sums + 3) * sums), ONE,
     )  # fmt: skip
 
@@ -125,11 +140,43 @@ def put_all_rates(chemistry, zone, vectors, setting):
     return rate
 
 
+def density_now(zone, vectors, setting):
+    """The density along a tube at `vectors.y`; 1 in others."""
+    if FLOW != PLUG:
+        return 1.0
+    hot = vectors.y[zone.matter.shape[1]] if SELF_HEATING else setting.start
+    return activities.density_at(zone, setting.given, hot, vectors.y)
+
+
 def gain_of_energy(zone, vectors, setting, gamma):
     """Correction of the energy for the amounts and the temperature in `vectors.y`."""
     species = zone.matter.shape[1]
     rate, _ = activities.outside_rate(zone, setting, vectors.y[species], vectors.y)
-    return gamma * rate - vectors.history[1, species + 1] / vectors.gain[1]
+    return gamma * rate - vectors.history[1, vectors.y.size] / vectors.gain[1]
+
+
+def settled_gain(chemistry, zone, vectors, setting, gamma):
+    """`gain_of_energy` at the end of an iteration, without what its error would add.
+
+    Fast exchange multiplies an error of `vectors.y` by gamma times its rate. The gain is therefore
+    that of the energy of `vectors.y`, and one step of Newton's method for the energy alone; and the
+    work of a piston follows from the correction of the volume.
+    """
+    y, history, species = vectors.y, vectors.history, zone.matter.shape[1]
+    hot, steady = y[species], history[1, y.size] / vectors.gain[1]
+    if FLOW == STIRRED or WALLED:  # whatever iteration was the last in the workspace
+        activities.put_matter(chemistry, zone, setting.start, hot)
+    rate, slope = activities.outside_rate(zone, setting, hot, y)
+    gained = gamma * rate - steady
+    if MOVING:
+        widens, _, push, _ = widening(zone, setting, hot, y)
+        wider = vectors.correction[species + 1] + history[1, species + 1] / vectors.gain[1]
+        gained += push * (gamma * widens - wider)
+    if FLOW == STIRRED or WALLED:
+        energy, capacity = activities.energy_of_zone(zone, y)
+        own = energy - history[0, y.size]
+        gained = own + (gained - own) / (1.0 + gamma * max(-slope / capacity, 0.0))
+    return gained
 
 
 def renew_slopes(chemistry, zone, vectors, setting, renews, capacity):
@@ -137,13 +184,33 @@ def renew_slopes(chemistry, zone, vectors, setting, renews, capacity):
 
     Where `renews` is 0, the Jacobian stays as it is, and the heat capacity is `capacity`.
     """
-    activities.put_jacobian(chemistry, zone, renews, vectors.slopes)
+    y, species = vectors.y, zone.matter.shape[1]
+    pace = pace_of(zone, setting, density_now(zone, vectors, setting))
+    activities.put_jacobian(chemistry, zone, pace, renews, vectors.slopes)
     if SELF_HEATING:
         capacity = activities.put_temperature_slopes(
-            chemistry, zone, setting, vectors.y[zone.matter.shape[1]], renews, vectors.y,
-            vectors.change, vectors.row, vectors.column, vectors.scratch, capacity,
+            chemistry, zone, setting, y[species], renews, y, vectors.change, vectors.row,
+            vectors.column, vectors.scratch, capacity,
         )  # fmt: skip
+    if MOVING:
+        put_motion_slopes(zone, setting, y[species], y, capacity, vectors.column, vectors.border)
+        put_volume_slopes(chemistry, zone, vectors, setting)
     return capacity
+
+
+def put_volume_slopes(chemistry, zone, vectors, setting):
+    """Compute the derivatives of rates of species with respect to the volume, by a difference."""
+    y, species, group = vectors.y, zone.matter.shape[1], vectors.group
+    x = y[species + 1]
+    barrier(group)
+    y[species + 1] = x * (1.0 + WIDER)
+    barrier(group)
+    activities.change_of(chemistry, zone, setting, y[species], y, vectors.scratch)
+    for i in no_unroll(share(group, 0, species)):
+        vectors.border[i] = (vectors.scratch[i] - vectors.change[i]) / (WIDER * x)
+    barrier(group)
+    y[species + 1] = x
+    barrier(group)
 
 
 def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
@@ -162,11 +229,16 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
             correction[i] = 0.0
         barrier(group)
         fresh = again or kept.slopes_age >= AGE
-        state, rate, last, energy, part = DIVERGED, kept.rate, 0.0, 0.0, 1.0
+        state, rate, last, part = DIVERGED, kept.rate, 0.0, 1.0
+        energy, target = 0.0, setting.energy
         for turn in range(ITERATIONS):
             put_rates(chemistry, zone, vectors, setting)
             if SELF_HEATING:
                 energy, _ = activities.energy_of_zone(zone, y)
+                target = setting.energy
+                if EXCHANGES:
+                    target = history[0, y.size]
+                    target += gain_of_energy(zone, vectors, setting, gamma)
             if turn == 0:
                 if fresh:
                     capacity = renew_slopes(chemistry, zone, vectors, setting, 1.0, 1.0)
@@ -174,17 +246,14 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
                 if fresh or kept.factors_age >= AGE or abs(gamma / kept.gamma - 1.0) > CHANGED:
                     rate = 1.0
                     kept = Kept(kept.slopes_age, 0, gamma, rate, kept.capacity)
-                    if renew_factors(chemistry, vectors, gamma) != 0.0:
+                    if renew_factors(chemistry, vectors, gamma, setting.renewal) != 0.0:
                         break
                 part = 2.0 / (1.0 + gamma / kept.gamma)
-            for i in no_unroll(share(group, 0, species)):
-                b[i] = gamma * vectors.change[i] - history[1, i] / vectors.gain[1] - correction[i]
-                b[i] /= kept.gamma
+            for i in no_unroll(share(group, 0, y.size)):
+                if i != species:
+                    one = gamma * vectors.change[i] - history[1, i] / vectors.gain[1]
+                    b[i] = (one - correction[i]) / kept.gamma
             if SELF_HEATING:
-                target = setting.energy
-                if EXCHANGES:
-                    target = history[0, species + 1]
-                    target += gain_of_energy(zone, vectors, setting, gamma)
                 b[species] = (target - energy) / (kept.capacity * kept.gamma)
             barrier(group)
             solve_trial(chemistry, vectors)
@@ -209,7 +278,10 @@ def correct(chemistry, zone, vectors, setting, h, allowed, kept, anew):
             last = size
         kept = Kept(kept.slopes_age, kept.factors_age, kept.gamma, rate, kept.capacity)
         if EXCHANGES:
-            correction[species + 1] = gain_of_energy(zone, vectors, setting, gamma)
+            correction[y.size] = settled_gain(chemistry, zone, vectors, setting, gamma)
+            barrier(group)
+        if FLOW != CLOSED:
+            correct_kept(chemistry, vectors, setting, density_now(zone, vectors, setting), gamma)
             barrier(group)
         if state == CONVERGED or fresh:
             return state, kept

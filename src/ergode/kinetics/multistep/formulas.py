@@ -21,16 +21,16 @@ from ergode.core.compiler.language import (
 )
 from ergode.core.group import barrier, meet, share, total_of
 from ergode.kinetics import endings
-from ergode.kinetics.condition_history import history_of, horizon
+from ergode.kinetics.condition_history import history_of, horizon, wall_at
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
     EXCHANGES,
+    FLOW,
     OWN_TOLERANCES,
     SELF_HEATING,
     SUNLIT,
     TIMED,
-    WALLED,
 )
 from ergode.kinetics.multistep import activities, corrector, nordsieck
 from ergode.kinetics.multistep.conditions import (
@@ -39,8 +39,10 @@ from ergode.kinetics.multistep.conditions import (
     begins_anew,
     setting_over_time,
 )
+from ergode.kinetics.multistep.outside import begin_kept, flow_at, put_first
 from ergode.kinetics.network.projection import conserved, project
 from ergode.kinetics.physics.rates import jump_of
+from ergode.kinetics.tables import CLOSED, PLUG, STIRRED
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -84,7 +86,7 @@ def with_energy(setting, start, energy):
     """The setting with another temperature at the start of the step, and another energy."""
     return activities.Setting(
         setting.factors, setting.given, setting.sunlight, start, energy, setting.squeeze,
-        setting.passage, setting.around,
+        setting.passage, setting.around, setting.renewal, setting.inflow, setting.motion,
     )  # fmt: skip
 
 
@@ -102,6 +104,9 @@ def begin(chemistry, zone, vectors, setting, span):
         vectors.history[1, i] = h * vectors.change[i]
     if EXCHANGES:
         vectors.history[1, vectors.y.size] = h * outside
+    if FLOW != CLOSED:
+        density = corrector.density_now(zone, vectors, setting)
+        begin_kept(chemistry, vectors, setting, density, h)
     barrier(group)
     return h
 
@@ -127,7 +132,7 @@ def exchange_error(zone, vectors, constant):
     """
     species = zone.matter.shape[1]
     _, capacity = activities.energy_of_zone(zone, vectors.y)
-    warmer = abs(vectors.correction[species + 1]) * constant / capacity
+    warmer = abs(vectors.correction[vectors.y.size]) * constant / capacity
     return FINER * warmer * vectors.weight[species]
 
 
@@ -150,32 +155,48 @@ def jump_error(chemistry, zone, vectors, setting, order):
 
 
 @noinline
-def next_order(vectors, constants, error, order, waiting, ratio, h):
-    """The order of the next step, and its length over that of this step.
+def errors_beside(vectors, constants, order, ratio, h):
+    """Errors of the orders below and above this one; negative where there is none.
 
-    `waiting` is the number of steps before the order may change. `ratio` is that of the correction
-    before.
+    `ratio` is that of the correction before.
     """
-    most, chosen = growth(SAFE, error, order + 1), order
-    if waiting > 0:
-        return chosen, most
-    down, up = 0.0, 0.0
+    low, high = -1.0, -1.0
     if order > 1:
         size = corrector.norm(vectors.history[order], vectors.weight, vectors.group)
-        down = growth(SAFE, size * constants.lower, order)
+        low = size * constants.lower
     if order < nordsieck.MOST and ratio > 0.0:
         scale = constants.ratio / ratio * (h / vectors.past[2]) ** (order + 1)
         for i in no_unroll(share(vectors.group, 0, vectors.trial.size)):
             vectors.trial[i] = vectors.correction[i] - scale * vectors.before[i]
-        size = corrector.norm(vectors.trial, vectors.weight, vectors.group)
-        up = growth(SAFER, size * constants.higher, order + 2)
-    if max(most, down, up) < WORTHWHILE:
-        return order, 1.0
-    if up > most and up > down:
-        return order + 1, up
-    if down > most:
-        return order - 1, down
-    return order, most
+        high = corrector.norm(vectors.trial, vectors.weight, vectors.group) * constants.higher
+    return low, high
+
+
+def next_order(error, low, high, order, waiting, most):
+    """The order of the next step, its length over that of this one, and steps before a change.
+
+    The step is at most `most` times as long; 1 stands for the step after a failure. Errors of the
+    orders beside are of `errors_beside`.
+    """
+    chosen, factor = order, 1.0
+    if most == 1.0:
+        waiting = max(waiting, 2)
+    else:
+        factor = growth(SAFE, error, order + 1)
+        if waiting <= 0:
+            down = growth(SAFE, low, order) if low >= 0.0 else 0.0
+            up = growth(SAFER, high, order + 2) if high >= 0.0 else 0.0
+            if up > factor and up > down:
+                chosen, factor = order + 1, up
+            elif down > factor:
+                chosen, factor = order - 1, down
+            waiting = 2
+    if factor < WORTHWHILE:
+        factor, chosen = 1.0, order
+    factor = min(factor, most)
+    if chosen != order or factor != 1.0:
+        waiting = chosen + 1
+    return chosen, factor, waiting
 
 
 def shorter(error, order, failures):
@@ -193,67 +214,87 @@ def keep_length(past, order, h, taken):
     past[1] = h
 
 
+def keep_correction(vectors, order, waiting):
+    """Keep the correction of a step, if the one after it may change the order; whether it may."""
+    if waiting != 1 or order >= nordsieck.MOST:
+        return False
+    for i in no_unroll(share(vectors.group, 0, vectors.y.size)):
+        vectors.before[i] = vectors.correction[i]
+    return True
+
+
+def turn_history(vectors, order, chosen, factor, h):
+    """Make the history one of the order `chosen`, for a step `factor` times as long."""
+    history, gain, past, group = vectors.history, vectors.gain, vectors.past, vectors.group
+    if chosen > order:
+        nordsieck.raise_order(history, gain, past, order, h, vectors.correction, group)
+    elif chosen < order:
+        nordsieck.lower_order(history, gain, past, order, h, group)
+    if factor != 1.0:
+        nordsieck.rescale(history, chosen, factor, group)
+
+
 def change_order(vectors, constants, error, order, waiting, ratio, most, h):
     """Make the history one for the next step, which is at most `most` times as long as this one.
 
     Returns the order of that step, the number of steps before it may change, the ratio of the
     correction that is kept, and the length of that step over `h`.
     """
-    history, gain, past, group = vectors.history, vectors.gain, vectors.past, vectors.group
     waiting -= 1
-    if waiting == 1 and order < nordsieck.MOST:
-        for i in no_unroll(share(group, 0, vectors.y.size)):
-            vectors.before[i] = vectors.correction[i]
+    if keep_correction(vectors, order, waiting):
         ratio = constants.ratio
-    factor, chosen = 1.0, order
-    if most == 1.0:  # the step after a failure
-        waiting = max(waiting, 2)
-    else:
-        chosen, factor = next_order(vectors, constants, error, order, waiting, ratio, h)
-        if waiting <= 0:
-            waiting = 2
-    if factor < WORTHWHILE:
-        factor, chosen = 1.0, order
-    factor = min(factor, most)
-    if chosen > order:
-        nordsieck.raise_order(history, gain, past, order, h, vectors.correction, group)
-    elif chosen < order:
-        nordsieck.lower_order(history, gain, past, order, h, group)
-    if chosen != order or factor != 1.0:
-        waiting = chosen + 1
-    if factor != 1.0:
-        nordsieck.rescale(history, chosen, factor, group)
+    low, high = -1.0, -1.0
+    if waiting <= 0 and most != 1.0:
+        low, high = errors_beside(vectors, constants, order, ratio, h)
+    chosen, factor, waiting = next_order(error, low, high, order, waiting, most)
+    turn_history(vectors, order, chosen, factor, h)
     return chosen, waiting, ratio, factor
 
 
 @noinline
 def fill_output(chemistry, zone, vectors, setting, order, h, now, grid, place, defect, out):
     """Write amounts at the times of the result within a step; returns the next place in `grid`."""
-    species, group = zone.matter.shape[1], vectors.group
+    species, group, first = zone.matter.shape[1], vectors.group, vectors.y.size
     while place < grid.size and grid[place] - grid[0] <= now:
         s = ((grid[place] - grid[0]) - now) / h
         for i in no_unroll(share(group, 0, out.shape[1])):
             if i < vectors.y.size:
                 out[place, i] = nordsieck.value_at(vectors.history, order, i, s)
+            elif FLOW == PLUG and i > species:  # the age
+                out[place, i] = nordsieck.value_at(vectors.history, order, first, s)
             else:
                 out[place, i] = out[0, i]
+        if FLOW == STIRRED:
+            put_sums(chemistry, vectors, setting, order, s)
         worst = project(chemistry.invariants, out[place], vectors.gram, group)
         defect = max(defect, worst)
         if SELF_HEATING:
             kept = setting.energy
             if EXCHANGES:
-                kept = nordsieck.value_at(vectors.history, order, species + 1, s)
+                kept = nordsieck.value_at(vectors.history, order, first, s)
             put_temperature(chemistry, zone, setting.start, kept, out[place], species)
             put_temperature(chemistry, zone, setting.start, kept, out[place], species)
         place += 1
     return place, defect
 
 
-def heating_at(history, order, i, s, capacity):
+def put_sums(chemistry, vectors, setting, order, s):
+    """Put the conserved sums of a tank, s steps after the end of a step; ends in a barrier."""
+    count, species = chemistry.invariants.shape
+    first, gram = vectors.y.size + (1 if EXCHANGES else 0), vectors.gram
+    for k in no_unroll(share(vectors.group, 0, count)):
+        scale = k * (count + 2) + count + 1
+        gram[scale] = max(gram[scale], abs(setting.inflow[species + 2 + k]))
+        place = count * (count + 2) + k
+        gram[place] = nordsieck.value_at(vectors.history, order, first + k, s)
+    barrier(vectors.group)
+
+
+def heating_at(history, order, i, energy, s, capacity):
     """The first three derivatives of the temperature by reactions, with respect to s."""
     first, second, third = nordsieck.slopes_at(history, order, i, s)
     if COMPRESSED:
-        work, more, most = nordsieck.slopes_at(history, order, i + 1, s)
+        work, more, most = nordsieck.slopes_at(history, order, energy, s)
         first -= work / capacity
         second -= more / capacity
         third -= most / capacity
@@ -261,20 +302,20 @@ def heating_at(history, order, i, s, capacity):
 
 
 @noinline
-def fastest_heating(history, order, i, h, end, capacity, steepest, peak):
+def fastest_heating(history, order, i, energy, h, end, capacity, steepest, peak):
     """Update the steepest slope of the temperature, and its time, by a step up to `end`.
 
-    What the work on a zone of this heat capacity warms is left out.
+    What the work on a zone of this heat capacity warms is left out; `energy` is its column.
     """
     for eighth in range(9):
         s = 0.125 * eighth - 1.0
-        first, _, _ = heating_at(history, order, i, s, capacity)
+        first, _, _ = heating_at(history, order, i, energy, s, capacity)
         if first > steepest * h:
             for _ in range(3):
-                _, second, third = heating_at(history, order, i, s, capacity)
+                _, second, third = heating_at(history, order, i, energy, s, capacity)
                 if third < 0.0:
                     s = min(max(s - second / third, -1.0), 0.0)
-            best, _, _ = heating_at(history, order, i, s, capacity)
+            best, _, _ = heating_at(history, order, i, energy, s, capacity)
             if best >= first:
                 steepest = best / h
                 peak = end + s * h
@@ -309,11 +350,13 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         hot = out[0, species]
     zone.between[0], zone.between[1] = math.inf, -math.inf
     light = conditions.sunlight[0] if SUNLIT else 1.0
-    passage = conditions.wall[0] if WALLED else 0.0
-    around = conditions.wall[1] if WALLED else 0.0
+    passage, around = wall_at(conditions, 0, 0, 0.0)
+    sums = chemistry.invariants.shape[0]
+    renewal, _ = flow_at(conditions, zone, sums, 0, 0, 0.0)
     setting = activities.Setting(
-        conditions.factors, conditions.density[0], light, hot, 0.0, 0.0, passage, around
-    )
+        conditions.factors, conditions.density[0], light, hot, 0.0, 0.0, passage, around, renewal,
+        conditions.inflow, conditions.motion,
+    )  # fmt: skip
     if not SELF_HEATING:
         activities.put_heat(chemistry, zone, setting, hot)
     else:
@@ -321,8 +364,10 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         energy, _ = activities.energy_of_zone(zone, y)
         setting = with_energy(setting, hot, energy)
     if EXCHANGES:
-        history[0, species + 1] = setting.energy
-        barrier(group)
+        history[0, count] = setting.energy
+    if FLOW != CLOSED:
+        put_first(vectors, sums)
+    barrier(group)
     whole = grid[grid.size - 1] - grid[0]
     put_weights(absolute, rtol, history, vectors.weight, group)
     h, restarts = whole, True
@@ -337,7 +382,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         meet()
         if restarts:
             if TIMED:
-                setting = setting_over_time(conditions, setting, below, below, since)
+                setting = setting_over_time(conditions, zone, sums, setting, below, below, since)
                 if not SELF_HEATING:
                     activities.put_heat(chemistry, zone, setting, setting.start)
             h = begin(chemistry, zone, vectors, setting, h)
@@ -352,7 +397,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             if allowed != h:
                 nordsieck.rescale(history, order, allowed / h, group)
                 h = allowed
-            setting = setting_over_time(conditions, setting, below, last, since + h)
+            setting = setting_over_time(conditions, zone, sums, setting, below, last, since + h)
             if not SELF_HEATING:
                 activities.put_heat(chemistry, zone, setting, setting.start)
         nordsieck.predict(history, order, group)
@@ -366,7 +411,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             error = error_of(vectors, constants.own, species)
         if SELF_HEATING and error <= 1.0:
             if EXCHANGES:
-                energy = history[0, species + 1] + vectors.correction[species + 1]
+                energy = history[0, count] + vectors.correction[count]
                 setting = with_energy(setting, setting.start, energy)
             put_temperature(chemistry, zone, setting.start, setting.energy, y, species)
             vectors.correction[species] = y[species] - history[0, species]
@@ -386,7 +431,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             if failures > MOST_FAILURES:
                 # The past says nothing of the future: begin again, without amounts below zero.
                 for i in no_unroll(share(group, 0, count)):
-                    y[i] = max(history[0, i], 0.0)
+                    y[i] = max(history[0, i], 0.0) if i <= species else history[0, i]
                 barrier(group)
                 h *= 0.1
                 anew, restarts = True, True
@@ -408,7 +453,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         if SELF_HEATING:
             capacity = activities.energy_of_zone(zone, y)[1] if COMPRESSED else 1.0
             steepest, peak = fastest_heating(
-                history, order, species, h, grid[0] + now, capacity, steepest, peak
+                history, order, species, count, h, grid[0] + now, capacity, steepest, peak
             )
         place, defect = fill_output(
             chemistry, zone, vectors, setting, order, h, now, grid, place, defect, out
@@ -422,14 +467,14 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 activities.put_matter(chemistry, zone, hot, hot)
                 energy, _ = activities.energy_of_zone(zone, y)
                 if EXCHANGES:
-                    history[0, species + 1] = energy
+                    history[0, count] = energy
             setting = with_energy(setting, hot, energy)
         kept = corrector.Kept(
             kept.slopes_age + 1, kept.factors_age + 1, kept.gamma, kept.rate, kept.capacity
         )
         if TIMED and ends and place < grid.size:
             below = after_jump(conditions.times, below)
-            following = setting_over_time(conditions, setting, below, below, 0.0)
+            following = setting_over_time(conditions, zone, sums, setting, below, below, 0.0)
             if begins_anew(chemistry, zone, setting, following, history, y, h, vectors.weight):
                 put_weights(absolute, rtol, history, vectors.weight, group)
                 for i in no_unroll(share(group, 0, count)):

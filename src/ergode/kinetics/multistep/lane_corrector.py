@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import lane_of, noinline_cpu, where
-from ergode.kinetics.kernel_options import EXCHANGES, SELF_HEATING
+from ergode.kinetics.kernel_options import EXCHANGES, FLOW, SELF_HEATING
 from ergode.kinetics.multistep import corrector
 from ergode.kinetics.multistep.activities import Zone, energy_of_zone
 from ergode.kinetics.multistep.factors import renew_factors, solve_trial
 from ergode.kinetics.multistep.lanes import WIDTH, row_of
-from ergode.kinetics.tables import NONNEGATIVE
+from ergode.kinetics.tables import CLOSED, NONNEGATIVE
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -41,6 +41,9 @@ class Numbers(NamedTuple):
     squeeze: np.ndarray
     passage: np.ndarray
     around: np.ndarray
+    renewal: np.ndarray
+    inflow: np.ndarray  # [inflow_count]
+    factors: np.ndarray  # [set_count]: prefactors in a sweep
 
 
 class Iteration(NamedTuple):
@@ -57,11 +60,12 @@ class Iteration(NamedTuple):
     last: np.ndarray  # size of the last correction
 
 
-def numbers_of():
-    """Workspace."""
+def numbers_of(size, factor_count):
+    """Workspace; `size` is that of what flows in."""
     return Numbers(
         row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1),
         row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1),
+        row_of(1), row_of(size), row_of(factor_count),
     )  # fmt: skip
 
 
@@ -97,7 +101,8 @@ def vectors_at(vectors, lane):
         lane_of(vectors.history, lane), lane_of(vectors.y, lane), lane_of(vectors.change, lane),
         lane_of(vectors.correction, lane), lane_of(vectors.before, lane),
         lane_of(vectors.trial, lane), lane_of(vectors.weight, lane), lane_of(vectors.slopes, lane),
-        lane_of(vectors.row, lane), lane_of(vectors.column, lane), lane_of(vectors.matrix, lane),
+        lane_of(vectors.row, lane), lane_of(vectors.column, lane), lane_of(vectors.border, lane),
+        lane_of(vectors.matrix, lane),
         lane_of(vectors.inverse, lane),
         lane_of(vectors.scratch, lane), lane_of(vectors.gain, lane), lane_of(vectors.past, lane),
         lane_of(vectors.gram, lane), vectors.group,
@@ -135,11 +140,14 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
     for i in range(y.size):
         y[i] = history[0, i]
         correction[i] = 0.0
-    energy = setting.energy
+    energy, target = setting.energy, setting.energy
     for turn in range(corrector.ITERATIONS):
         corrector.put_rates(chemistry, zone, vectors, setting)
         if SELF_HEATING:
             energy, _ = energy_of_zone(zone, y)
+            if EXCHANGES:
+                target = history[0, y.size]
+                target += corrector.gain_of_energy(zone, vectors, setting, gamma)
         if turn == 0:
             if asks_for_slopes(numbers, iteration):
                 numbers.capacity[0] = corrector.renew_slopes(
@@ -147,7 +155,9 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
                 )
             if asks_for_factors(numbers, iteration):
                 # Lanes that did not ask get the factors that they have.
-                numbers.size[0] = renew_factors(chemistry, vectors, numbers.factored[0])
+                numbers.size[0] = renew_factors(
+                    chemistry, vectors, numbers.factored[0], setting.renewal
+                )
                 for lane in range(WIDTH):
                     if lane_of(numbers.size, lane)[0] != 0.0:
                         iteration.goes_on[lane] = False
@@ -160,10 +170,6 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
             b[i] = gamma * vectors.change[i] - history[1, i] / vectors.gain[1] - correction[i]
             b[i] /= factored
         if SELF_HEATING:
-            target = setting.energy
-            if EXCHANGES:
-                target = history[0, species + 1]
-                target += corrector.gain_of_energy(zone, vectors, setting, gamma)
             b[species] = (target - energy) / (numbers.capacity[0] * factored)
         solve_trial(chemistry, vectors)
         for i in range(y.size):
@@ -174,8 +180,10 @@ def correct_some(chemistry, zone, vectors, numbers, iteration, setting):
         if not judge(vectors, numbers, iteration, turn, species):
             break
     if EXCHANGES:
-        correction[species + 1] = corrector.gain_of_energy(zone, vectors, setting, gamma)
-        numbers.energy[0] = history[0, species + 1] + correction[species + 1]
+        correction[y.size] = corrector.settled_gain(chemistry, zone, vectors, setting, gamma)
+        numbers.energy[0] = history[0, y.size] + correction[y.size]
+    if FLOW != CLOSED:
+        corrector.correct_kept(chemistry, vectors, setting, 1.0, gamma)
 
 
 @noinline_cpu

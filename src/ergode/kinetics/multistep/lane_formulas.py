@@ -24,7 +24,15 @@ from ergode.core.group import ONE
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_at, history_of, horizon
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
-from ergode.kinetics.kernel_options import COMPRESSED, EXCHANGES, SELF_HEATING, TIMED, WALLED
+from ergode.kinetics.kernel_options import (
+    COMPRESSED,
+    EXCHANGES,
+    FLOW,
+    SELF_HEATING,
+    SWEPT,
+    TIMED,
+    WALLED,
+)
 from ergode.kinetics.multistep import activities, corrector, formulas, nordsieck
 from ergode.kinetics.multistep.conditions import (
     SMOOTH,
@@ -44,7 +52,9 @@ from ergode.kinetics.multistep.lane_corrector import (
     zone_at,
 )
 from ergode.kinetics.multistep.lanes import WIDTH
+from ergode.kinetics.multistep.outside import begin_kept, put_first
 from ergode.kinetics.network.projection import conserved
+from ergode.kinetics.tables import CLOSED
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -95,19 +105,27 @@ def course_of():
 
 def setting_of(conditions, numbers):
     """What the zones of all lanes have during a step."""
+    factors = conditions.factors[0]
+    if SWEPT:
+        factors = numbers.factors
     return activities.Setting(
-        conditions.factors[0], numbers.given[0], 1.0, numbers.start[0], numbers.energy[0],
-        numbers.squeeze[0], numbers.passage[0], numbers.around[0],
+        factors, numbers.given[0], 1.0, numbers.start[0], numbers.energy[0],
+        numbers.squeeze[0], numbers.passage[0], numbers.around[0], numbers.renewal[0],
+        numbers.inflow, (),
     )  # fmt: skip
 
 
 def setting_at(setting, numbers, lane):
     """What the zone of one lane has during a step."""
+    factors = setting.factors
+    if SWEPT:
+        factors = lane_of(numbers.factors, lane)
     return activities.Setting(
-        setting.factors, lane_of(numbers.given, lane)[0], setting.sunlight,
+        factors, lane_of(numbers.given, lane)[0], setting.sunlight,
         lane_of(numbers.start, lane)[0], lane_of(numbers.energy, lane)[0],
         lane_of(numbers.squeeze, lane)[0], lane_of(numbers.passage, lane)[0],
-        lane_of(numbers.around, lane)[0],
+        lane_of(numbers.around, lane)[0], lane_of(numbers.renewal, lane)[0],
+        lane_of(numbers.inflow, lane), (),
     )  # fmt: skip
 
 
@@ -172,6 +190,15 @@ def place_zone(
     if WALLED:
         put(numbers.passage, lane, conditions.wall[0])
         put(numbers.around, lane, conditions.wall[1])
+    if SWEPT:
+        factors = lane_of(numbers.factors, lane)
+        for i in range(factors.size):
+            factors[i] = conditions.factors[i]
+    if FLOW != CLOSED:
+        into = lane_of(numbers.inflow, lane)
+        for i in range(into.size):
+            into[i] = conditions.inflow[i]
+        put(numbers.renewal, lane, into[chemistry.invariants.shape[1] + 1])
     put(numbers.start, lane, hot)
     put(numbers.h, lane, whole)
     put(numbers.ends, lane, 1.0)
@@ -181,6 +208,8 @@ def place_zone(
         put(numbers.energy, lane, energy)
         if EXCHANGES:
             history[0, y.size] = energy
+    if FLOW != CLOSED:
+        put_first(own, chemistry.invariants.shape[0])
     begin_iterations(numbers, iteration, lane)
     course.zone[lane], course.active[lane], course.restarts[lane] = index, True, True
     course.predicted[lane], course.waited[lane] = False, 0
@@ -212,6 +241,8 @@ def begin_some(chemistry, zone, vectors, numbers, course, setting):
                     own.history[j, i] = 0.0
             if EXCHANGES:
                 own.history[1, own.y.size] = h[0] * lane_of(numbers.constant, lane)[0]
+            if FLOW != CLOSED:
+                begin_kept(chemistry, own, setting_at(setting, numbers, lane), 1.0, h[0])
             course.restarts[lane], course.order[lane] = False, 1
             course.waiting[lane], course.failures[lane] = 2, 0
 
@@ -392,7 +423,7 @@ def accept(
     if SELF_HEATING:
         capacity = activities.energy_of_zone(matter, own.y)[1] if COMPRESSED else 1.0
         course.steepest[lane], course.peak[lane] = formulas.fastest_heating(
-            history, order, species, h, grid[0] + now, capacity, course.steepest[lane],
+            history, order, species, own.y.size, h, grid[0] + now, capacity, course.steepest[lane],
             course.peak[lane],
         )  # fmt: skip
     if grid[course.place[lane]] - grid[0] <= now:
@@ -410,13 +441,14 @@ def accept(
             energy, _ = activities.energy_of_zone(matter, own.y)
             put(numbers.energy, lane, energy)
             if EXCHANGES:
-                history[0, species + 1] = energy
+                history[0, own.y.size] = energy
         put(numbers.start, lane, hot)
     iteration.slopes_age[lane] += 1
     iteration.factors_age[lane] += 1
     if TIMED and course.ends[lane] and course.place[lane] < grid.size:
         course.below[lane] = after_jump(conditions.times, course.below[lane])
-        following = setting_over_time(conditions, mine, course.below[lane], course.below[lane], 0.0)
+        below, sums = course.below[lane], chemistry.invariants.shape[0]
+        following = setting_over_time(conditions, matter, sums, mine, below, below, 0.0)
         if begins_anew(chemistry, matter, mine, following, history, own.y, h, own.weight):
             put_conditions(numbers, lane, conditions, course.below[lane], course.below[lane], 0.0)
             course.restarts[lane], course.most[lane] = True, formulas.FIRST_GROWTH
@@ -508,7 +540,10 @@ def integrate_lanes_cpu(start, stop, chemistry, conditions, grid, rtol, max_step
     zone, vectors, numbers = (
         activities.zone_of(chemistry),
         corrector.vectors_of(chemistry),
-        numbers_of(),
+        numbers_of(
+            conditions.inflow.shape[1] if FLOW != CLOSED else 0,
+            conditions.factors.shape[1] if SWEPT else 0,
+        ),
     )
     course, iteration = course_of(), iteration_of()
     integrate_zones(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +21,12 @@ from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
     EXCHANGES,
+    FED,
     FLOW,
     HEATING,
     MIXTURES,
     MOLECULES,
+    MOVING,
     OWN_TOLERANCES,
     POWERS,
     REVERSIBLE,
@@ -35,18 +38,19 @@ from ergode.kinetics.kernel_options import (
     WALLED,
 )
 from ergode.kinetics.launch import Problem, cpu_kernel
-from ergode.kinetics.multistep import by_group
+from ergode.kinetics.multistep import by_group, room
 from ergode.kinetics.multistep.formulas import integrate_cpu
 from ergode.kinetics.multistep.lane_formulas import integrate_lanes_cpu
 from ergode.kinetics.multistep.lanes import LANES, WIDTH
 from ergode.kinetics.multistep.schedule import scheduled
 from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
+from ergode.kinetics.multistep.tanks import SWEEPS, integrate_networks_cpu
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import Outcome
+from ergode.kinetics.tables import CHANGING, CLOSED, PLUG, STIRRED, Outcome
 
 _USED = (
-    COMPRESSED, FLOW, HEATING, MIXTURES, MOLECULES, OWN_TOLERANCES, POWERS, REVERSIBLE,
-    SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
+    COMPRESSED, FED, FLOW, HEATING, MIXTURES, MOLECULES, MOVING, OWN_TOLERANCES, POWERS,
+    REVERSIBLE, SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
 )  # fmt: skip
 
 _REGISTERS = 128
@@ -55,7 +59,7 @@ _WARPS = 8
 _SHARED = 800
 """Numbers of a zone in shared memory, at most."""
 
-_ALONE = MIXTURES, POWERS, SUNLIT, SWEPT, OWN_TOLERANCES
+_ALONE = FED, MIXTURES, MOVING, POWERS, SUNLIT, OWN_TOLERANCES
 """With these, zones are integrated one at a time."""
 _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, half the time
 
@@ -75,15 +79,26 @@ class MultistepRunner:
     ) -> None:
         """Integrate all zones and fill `outcome`."""
         options, bound = problem.options, dict(problem.bound + problem.matter)
-        tables = _tables(problem.mechanism, bound[SELF_HEATING])
-        used = {one: bound[one] for one in _USED}
-        used[EXCHANGES] = zones.is_compressed or zones.is_walled
+        tables, used = _tables(problem, bound), _used(bound)
+        tanks = zones.tank_count
+        if tanks > 1:
+            kept = _kept(tables, bound)
+            places, _ = room.places_of(room.shapes_of(tables, bound[SELF_HEATING], kept), 0)
+            device.run(
+                cpu_kernel(integrate_networks_cpu, tuple(used.items())), zones.count // tanks,
+                tables._replace(absolute=problem.tolerances[: tables.absolute.size]), places,
+                zones.history, grid, options.rtol, options.max_steps, tanks,
+                sweeps_of(zones.history.inflow, tanks), outcome, piece=1,
+                finished=lambda start, stop: finished(start * tanks, stop * tanks),
+            )  # fmt: skip
+            return
         by_zone = (
             zones.count < LANES * device.core_count
             or tables.absolute.size < _FEWEST_UNKNOWNS
             or any(bound[one] for one in _ALONE)
         )
-        by_zone = by_zone or (bound[TIMED] and not zones.is_compressed)
+        by_zone = by_zone or bound[FLOW] == PLUG or bound[WALLED] == CHANGING
+        by_zone = by_zone or (bound[TIMED] and (not bound[COMPRESSED] or bound[FLOW] != CLOSED))
         if by_zone:
             kernel, piece, grain = integrate_cpu, 1, None
         else:
@@ -110,7 +125,7 @@ class MultistepRunner:
 def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunch:
     """The kernel with a warp for every zone, by the number of warps in a block."""
     bound = dict(problem.bound + problem.matter)
-    tables = _tables(problem.mechanism, bound[SELF_HEATING])
+    tables, used = _tables(problem, bound), _used(bound)
     tables = tables._replace(absolute=problem.tolerances[: tables.absolute.size])
     entries = tables.plan.column.size + 1
     derivatives = 3 * (tables.reactions.left.shape[1] + tables.reactions.right.shape[1])
@@ -121,14 +136,12 @@ def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunc
             "device='cpu'"
         )
     tables = scheduled(tables)
-    used = {one: bound[one] for one in _USED}
-    used[EXCHANGES] = bound[COMPRESSED] or bound[WALLED]
     kernel = kernels.cuda_kernel(
         by_group.integrate_group, registers=_REGISTERS,
         bindings={**used, **bindings_of_size(WARP), THREADS: WARP, rank_in: rank_anew},
     )  # fmt: skip
-    shapes = by_group.shapes_of(tables, bound[SELF_HEATING])
-    places, within = by_group.places_of(shapes, _SHARED)
+    shapes = room.shapes_of(tables, bound[SELF_HEATING], _kept(tables, bound))
+    places, within = room.places_of(shapes, _SHARED)
     return BlockLaunch(
         device, kernel, (put_table(device, tables), places, within),
         (problem.options.rtol, problem.options.max_steps), threads=WARP * warps,
@@ -136,6 +149,28 @@ def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunc
     )  # fmt: skip
 
 
+def sweeps_of(inflow: np.ndarray, tanks: int) -> int:
+    """Most sweeps of a solution: one where no tank flows back to one before it."""
+    weights = inflow[:tanks, inflow.shape[1] - 2 - tanks : inflow.shape[1] - 2]
+    return SWEEPS if np.triu(weights).any() else 1
+
+
+def _used(bound: dict[Any, Any]) -> dict[Any, Any]:
+    """Bindings of kernels."""
+    outside = bound[COMPRESSED] or bound[WALLED] or bound[FLOW] == STIRRED
+    used = {one: bound[one] for one in _USED}
+    return used | {EXCHANGES: bool(outside and bound[SELF_HEATING])}
+
+
+def _kept(tables: Chemistry, bound: dict[Any, Any]) -> int:
+    """Columns of a history behind the variables: an energy, conserved sums of a tank, an age."""
+    return 1 + (tables.invariants.shape[0] if bound[FLOW] == STIRRED else 1)
+
+
+def _tables(problem: Problem, bound: dict[Any, Any]) -> Chemistry:
+    return _chemistry(problem.mechanism, bound[SELF_HEATING], bound[MOVING])
+
+
 @lru_cache(maxsize=32)
-def _tables(mechanism: Mechanism, heats: bool) -> Chemistry:
-    return chemistry_of(mechanism, heats=heats)
+def _chemistry(mechanism: Mechanism, heats: bool, moving: int) -> Chemistry:
+    return chemistry_of(mechanism, heats=heats, moving=moving)

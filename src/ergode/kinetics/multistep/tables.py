@@ -27,7 +27,7 @@ from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.network.mechanism import reactants_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.third_bodies import LINDEMANN, PLAIN, TROE
-from ergode.kinetics.tables import SLOTS, Elimination, Powers, Rates
+from ergode.kinetics.tables import SLOTS, STILL, Elimination, Powers, Rates
 
 _TINY, _HUGE = 1e-300, 1e300
 _COLD, _HOT = 300.0, 3000.0  # temperatures of the fit of ln q [K]
@@ -90,8 +90,8 @@ class Slopes(NamedTuple):
     # uint32 [2, factor_count]: derivatives with respect to factors of powers: that with respect to
     # the power, and the factor.
     power: np.ndarray
-    # uint32 [2, species_count + 1]: places of the row and of the column of the temperature; at last
-    # its diagonal, twice.
+    # uint32 [2 variable_count, variable_count]: places of the rows of the temperature and of what
+    # a piston adds, then of their columns.
     heat: np.ndarray
 
 
@@ -110,7 +110,7 @@ class Chemistry(NamedTuple):
     schedule: Any = ()  # for a warp (see `schedule`)
 
 
-def chemistry_of(mechanism: Mechanism, *, heats: bool) -> Chemistry:
+def chemistry_of(mechanism: Mechanism, *, heats: bool, moving: int = STILL) -> Chemistry:
     """Tables of a network, without tolerances.
 
     Parameters
@@ -118,15 +118,17 @@ def chemistry_of(mechanism: Mechanism, *, heats: bool) -> Chemistry:
     mechanism : Mechanism
     heats : bool
         Whether the temperature is an unknown.
+    moving : int
+        `STILL`, `MOBILE` or `INERT`: the number of unknowns behind the temperature.
     """
     count = mechanism.structure.species_count
     entries = _Entries(mechanism)
     reactions = entries.reactions()
-    slopes, plan = _slopes_of(entries, reactions, count, heats)
+    slopes, plan = _slopes_of(entries, reactions, count, heats + moving)
     return Chemistry(
         _laws_of(mechanism, heats), reactions, slopes, plan,
         mechanism.thermo.polynomials, _shift_of(mechanism), mechanism.invariants,
-        np.zeros(count + heats),
+        np.zeros(count + heats + moving),
         entries.powers if entries.powers.power_count else (),
     )  # fmt: skip
 
@@ -191,8 +193,9 @@ class _Entries:
 
 
 def _slopes_of(
-    entries: _Entries, reactions: Reactions, count: int, heats: bool
+    entries: _Entries, reactions: Reactions, count: int, more: int
 ) -> tuple[Slopes, Elimination]:
+    """`more` variables depend on all others, and change them."""
     powers = entries.powers
     whole = SLOTS * (reactions.coefficient.size + entries.pair_count)
     power: list[int] = []
@@ -212,24 +215,25 @@ def _slopes_of(
                 for other, derivative in found:
                     for i, value in entries.net[r].items():
                         terms.setdefault((i, other), []).append((derivative, value))
-    size = count + heats
+    size = count + more
     pattern = np.zeros((size, size), bool)
     keys = sorted(terms)
     for key in keys:
         pattern[key] = True
-    if heats:
-        pattern[-1], pattern[:, -1] = True, True
+    pattern[count:], pattern[:, count:] = True, True
     plan = eliminate(pattern)
     places = plan.positions()
     flat = [term for key in keys for term in terms[key]]
-    along = range(size if heats else 0)
+    lines, every = range(count, size), range(size)
+    rows = [[places[k, i] for i in every] for k in lines]
+    columns = [[places[i, k] for i in every] for k in lines]
     return Slopes(
         _starts([terms[key] for key in keys]),
         np.array([one for one, _ in flat], np.uint32),
         np.array([value for _, value in flat], np.float64),
         _pairs((key[1], places[key]) for key in keys),
         _pairs(zip(power, factor, strict=True)),
-        _pairs((places[count, i], places[i, count]) for i in along),
+        np.array(rows + columns, np.uint32).reshape(2 * more, size),
     ), plan  # fmt: skip
 
 
