@@ -26,6 +26,7 @@ from ergode.core.divide import Axis, Executor, StorePath, divisible, replicates_
 from ergode.core.errors import PlanError
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.cut import axis_of_values
+from ergode.models.fields.inputs import check_inputs
 from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import (
     REPLICATE,
@@ -334,8 +335,8 @@ def integrate(
     events = tuple(sequence("events", events, "ZeroCrossing"))
     observables = tuple(sequence("observables", observables, "observables"))
     if field.arrays is None:
-        check_events(events, field)
-        check_observables(observables, field)
+        events = check_events(events, field)
+        observables = check_observables(observables, field)
     else:
         if every_step or dense_output:
             check_step_labels(field, dense_output)
@@ -359,6 +360,7 @@ def integrate(
         numbers = replicate_numbers(replicates, 2**31)
         first, layout = numbers.start * layout.count, replicated(layout, numbers)
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
+    check_inputs(model.parameters, rows, grid)
     past = history if field.arrays is None else None
     known = initial_history(field, past, float(way * grid[0]), rows, layout.count)
     if field.arrays is not None:

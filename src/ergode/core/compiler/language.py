@@ -205,6 +205,11 @@ window = Intrinsic("window")
 
 It shares the memory of the array, which must outlive the kernel.
 """
+number_at = Intrinsic("number_at")
+"""`number_at(kind, address, i)` is number `i` of those that begin at an address.
+
+They have the type of the number `kind`. The address is an integer [bytes].
+"""
 as_lanes = Intrinsic("as_lanes")
 """`as_lanes(array, shape)` is an array of vectors of eight numbers; only on the CPU.
 

@@ -6,19 +6,20 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from ergode.core.arguments import check_once, did_you_mean, sequence
 from ergode.core.compiler import bundle
 from ergode.core.compiler.portable import HoldsFunctions
-from ergode.core.errors import ModelError
+from ergode.core.errors import ModelError, PlanError
 from ergode.core.notebook import card
 from ergode.models.fields.arrays import ArrayField, array_field, names_of_arrays
 from ergode.models.fields.correlation import correlation_of
 from ergode.models.fields.delay import Delay
-from ergode.models.fields.functions import check_function
+from ergode.models.fields.inputs import Input, inputs_among, ready, with_inputs
+from ergode.models.sweep import Implied
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,12 @@ class VectorField(HoldsFunctions):
         every element of ``dy`` in its own loops.
         `y` and `dy` are as for `component`.
     constants : mapping of str to array_like or Interpolant, optional
-        Data for `component` and `rhs`, which then take one more argument: ``c.A[i, j]``,
-        ``c.drive(t)``. Integers stay integers. ``c.A[i] @ y`` is a dot product.
+        Data of the functions, which then take one more argument: ``c.drive(t)``. Named variables
+        have interpolants as constants, such as measured inputs; functions that call none need not
+        take ``c``. A list of interpolants has one for each trajectory. It is then also a parameter
+        whose values are the numbers of the interpolants: without values of its own, all of them in
+        turn. `component` and `rhs` also have arrays: ``c.A[i, j]``. Integers stay integers.
+        ``c.A[i] @ y`` is a dot product.
 
     Raises
     ------
@@ -104,23 +109,22 @@ class VectorField(HoldsFunctions):
         if self.component is not None or self.rhs is not None:
             self._check_arrays()
             return
-        if self.constants is not None:
-            raise ModelError(
-                "constants are for a field whose variables are arrays, component= or rhs=; an array"
-                " may have one element, variables={'x': 1}"
-            )
         object.__setattr__(self, "variables", _names("variables", self.variables))
         if not self.variables:
             raise ModelError("variables is empty; a vector field has at least one variable")
         self._check_shared()
+        known = with_inputs(self.constants, self.parameters, self.variables)
+        object.__setattr__(self, "parameters", known)
         object.__setattr__(self, "delays", tuple(self._delay(one) for one in self.delays))
         tuples = {"y": self.variables, "yd": self.delays, "p": self.parameters}
         if not self.delays:
             del tuples["yd"]
         lengths = {"t": None, **{name: len(names) for name, names in tuples.items()}}
-        check_function(self.function, lengths, self.variables)
+        function = ready(self.function, lengths, self.variables, "function", known)
+        object.__setattr__(self, "function", function)
         if self.diffusion is not None:
-            check_function(self.diffusion, lengths, self.variables, "diffusion")
+            noise = ready(self.diffusion, lengths, self.variables, "diffusion", known)
+            object.__setattr__(self, "diffusion", noise)
         if self.correlation is not None:
             if self.diffusion is None:
                 raise ModelError("correlation is for a field with diffusion=")
@@ -191,6 +195,22 @@ class VectorField(HoldsFunctions):
                 "minute)"
             )
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Parameters of the inputs; of named variables only."""
+        return inputs_among(self.parameters)
+
+    def refuse_inputs(self, what: str) -> None:
+        """Refuse inputs of named variables, which `what` does not know.
+
+        Raises a PlanError if the field has any.
+        """
+        if self.inputs:
+            raise PlanError(
+                f"{what} has no inputs, and the field has the constant '{self.inputs[0]}'; write "
+                "it as a function of t"
+            )
+
     def _delay(self, pair: Any, arrays: Sequence[str] | None = None) -> tuple[str, str | Delay]:
         """A checked delay; `arrays` are the names of variables that are arrays."""
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -207,7 +227,9 @@ class VectorField(HoldsFunctions):
             )
         if isinstance(delay, Delay):
             lengths = {"t": None, "y": len(self.variables), "p": len(self.parameters)}
-            check_function(delay.function, lengths, None, f"delay of '{variable}'")
+            what = f"delay of '{variable}'"
+            function = ready(delay.function, lengths, None, what, self.parameters)
+            delay = replace(delay, function=function)
             bounds = (delay.least, delay.most)
             named += [(name, self.parameters, "parameter") for name in bounds if _is_text(name)]
             numbers = [float(value) for value in bounds if not isinstance(value, str)]
@@ -235,7 +257,8 @@ class VectorField(HoldsFunctions):
         return {
             "variables": ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             or self.variables,
-            "parameters": self.parameters or None,
+            "parameters": [one for one in self.parameters if not isinstance(one, Implied)] or None,
+            "inputs": self.inputs or None,
             "delays": ", ".join(
                 f"{name} by {'a function' if isinstance(by, Delay) else by}"
                 for name, by in self.delays
@@ -295,6 +318,7 @@ class VectorField(HoldsFunctions):
                 for name, delay in self.delays
             ]
             text = json.dumps([self.variables, self.parameters, delays])
+            text += "".join(table.digest for one in self.inputs for table in one.tables)
             text += "".join(texts[: 1 if self.diffusion is None else 2])
             if self.correlation is not None:
                 text += json.dumps(self.correlation)

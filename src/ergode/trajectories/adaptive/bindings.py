@@ -21,6 +21,7 @@ from ergode.trajectories.observables import bindings_of_observables
 from ergode.trajectories.steppers import equations, inside_step, noise, splitting, stepper
 from ergode.trajectories.steppers.dependences import dependences
 from ergode.trajectories.steppers.derivatives import bindings_of_derivatives, separated
+from ergode.trajectories.steppers.forcing import bindings_of_inputs, level_of
 
 
 def bindings_of(
@@ -44,6 +45,7 @@ def bindings_of(
         LOGS_INSIDE: control.step_log > 0 and control.powers > 0,
         **bindings_of_events(control.events, field, control.recorded),
         **bindings_of_observables(control.observables, field),
+        **bindings_of_inputs(field),
     }
     if np.ndim(control.atol):
         bindings[stepper.TOLERANCES] = True
@@ -98,6 +100,8 @@ def _bindings_of_history(
         )
     if history.breakpoints.size:
         bindings[segments.HISTORY_JUMPS] = len(history.breakpoints)
+    if not shared and not method.scheme and level_of(field):
+        bindings[own_mesh.LEVEL] = level_of(field)
     if field.state_dependent:
         bindings[state_delays.PROPAGATES] = _propagates(field, history.delayed)
         return bindings | _bindings_of_lags(field)

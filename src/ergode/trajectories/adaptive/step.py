@@ -18,6 +18,7 @@ from ergode.trajectories.steppers.equations import (
     is_finite,
     slope,
 )
+from ergode.trajectories.steppers.forcing import INPUTS, knot_after, past_knots
 from ergode.trajectories.steppers.inside_step import (
     ACTS,
     DIRECTIONS,
@@ -97,6 +98,9 @@ def attempt(t, h, goal, soonest, wary, y, f, history, p, rtol, atol, noise):
 
 def _noisy_step(t, goal, y, f, history, p, noise):
     left = goal - t
+    t = past_knots(t, p)
+    if len(INPUTS) > 0:
+        f = slope(t, y, delayed(t, y, history, p), p)
     end = tuple(fma(left, f[i], y[i]) for i in range(VARIABLES))
     y1 = with_noise(
         t, left, y, delayed(t, y, history, p), end, f, p, noise[0], noise[1], noise[2], noise[3]
@@ -108,6 +112,8 @@ def _noisy_step(t, goal, y, f, history, p, noise):
 def _smooth_step(t, h, goal, soonest, wary, y, f, history, p, rtol, atol):
     if len(PROBES) > 0 and not SEARCHED:
         goal = min(goal, soonest) if wary & (soonest > t) else goal
+    if len(INPUTS) > 0:
+        goal = min(goal, knot_after(t, p))
     left = goal - t
     # A remainder too small to advance the time is merged into this step.
     whole = h * (1.0 + 64.0 * EPSILON) < left
@@ -139,7 +145,9 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
     which = -1
     endless = False
     if EVENTS > 0:
-        nodes = nodes_after_begin(gaps_at_nodes(g0, g1, inside), t == run.origin, inside)
+        nodes = nodes_after_begin(
+            gaps_at_nodes(g0, g1, inside), t <= past_knots(run.origin, p), inside
+        )
         g0 = nodes[0]
         g1 = numbers_throughout(nodes)
         # Within a step of a few roundings no state leaves the surface of an event that has acted.
