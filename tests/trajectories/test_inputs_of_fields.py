@@ -99,7 +99,7 @@ def test_every_trajectory_has_a_table():
 
 
 def over(t, y, p, c):
-    return y[1] - 0.3 * c.dose(t)
+    return y[1] - 0.5 * c.dose(t)
 
 
 def top_up(t, y, p, c):
@@ -122,7 +122,9 @@ def test_events_effects_and_observables_call_inputs():
     field = two_compartments(table())
     found = integrate(
         field, times=TIMES, initial=START, parameters=GIVEN, record=4, **TIGHT,
-        events=[ZeroCrossing(over, direction=1, terminal=True), ZeroCrossing(over, 1, top_up, name="twice")],
+        events=[
+            ZeroCrossing(over, 1, terminal=True), ZeroCrossing(over, 1, top_up, name="more")
+        ],
         observables=[Observable(nothing, amount, total, "given")],
     )  # fmt: skip
     first, second = found["event_time"].values[:, 0]
@@ -157,14 +159,14 @@ def test_an_input_adds_its_response_to_a_noisy_path(method):
 
     def run(dose, s):
         return integrate(
-            field, times=TIMES, initial={"x": 0.0}, step=1 / 64, method=method, seed=1,
+            field, times=TIMES, initial={"x": 0.0}, step=0.01, method=method, seed=1,
             parameters={"k": 0.7, "s": s, "dose": dose}, replicates=3, device="cpu",
         )["state"].values  # fmt: skip
 
     response = run(0, 0.3) - run(1, 0.3)
     assert response == pytest.approx(run(0, 0.0), abs=1e-13)
     # Explicit Euler's global error at this step; SRA1 has order 2 without noise.
-    most = 2e-3 if method == "sra1" else 2e-2
+    most = 1e-4 if method == "sra1" else 2e-2
     exact = in_pieces(lambda t, y, _: [table()(t) - 0.7 * y[0]], [0.0], TIMES, KNOTS)
     assert response[0] == pytest.approx(exact, abs=most)
 
@@ -234,7 +236,7 @@ def test_kernels_compile_for_a_gpu(compiles_to_registers):
     from ergode.trajectories.adaptive.outcome import Control
     from ergode.trajectories.methods import METHODS
 
-    control = Control(rtol=1e-6, atol=1e-9)
+    control = Control(1e-6, 1e-9, None, np.inf, 1000, -np.inf, (), (), 0)
     for precision in ("float32", "float64"):
         bindings = bindings_of(two_compartments(table()), METHODS["tsit5"], control, precision)
         compiles_to_registers(bindings, precision)
@@ -247,7 +249,7 @@ def test_what_is_refused():
     with pytest.raises(ModelError, match="'dose' are numbers of tables, and it has 1 table"):
         integrate(two_compartments(table()), times=[0, 1], initial=START,
                   parameters={**GIVEN, "dose": 1}, device="cpu")  # fmt: skip
-    with pytest.raises(ModelError, match="'dose' has 2 values and 'ke' has 3"):
+    with pytest.raises(ModelError, match="'ke' has 3 values and 'dose' has 2"):
         integrate(two_compartments([table(), table()]), times=[0, 1], initial=START,
                   parameters={**GIVEN, "ke": [1, 2, 3]}, device="cpu")  # fmt: skip
     with pytest.raises(ModelError, match="constant 'dose' is ndarray; expected an ergode.interp"):

@@ -262,7 +262,8 @@ class Runner:
         atol = tuple(map(real, np.atleast_1d(control.atol))) if own else real(control.atol)
         return Run(
             self._times, placed(initial), placed(self._tables.placed(parameters)),
-            placed(sizes), placed(frame, 1), put(plan.lags), put(plan.breaks), placed(given), placed(breakpoints), real(limit),
+            placed(sizes), placed(frame, 1), put(plan.lags), put(plan.breaks), placed(given),
+            placed(breakpoints), real(limit),
             real(control.rtol), atol, real(control.max_step),
             real(control.observe_from), np.int64(self.most_steps(plan)), self._paths.source,
             np.int64(self._paths.first + which[0]), real(self._grid[0]), real(self._grid[-1]),
