@@ -78,6 +78,24 @@ def test_scipy_by_every_adaptive_method(method):
         assert found["state"].values == pytest.approx(expected(table(kind)), abs=3e-7)
 
 
+@pytest.mark.parametrize("kind", ["steps", "linear"])
+def test_many_variables_of_a_stiff_method(kind):
+    """Named variables that are taken as one array: a chain of compartments, in two periods."""
+    count, dose = 20, table(kind, 6.5)
+    chain = {f"x{i}": f"ka * (x{i - 1} - x{i})" for i in range(1, count)}
+    field = ergode.field_from_equations(
+        {"x0": "dose(t) - ka * x0", **chain}, constants={"dose": [dose, table(kind, 7.0)]}
+    )
+    times = np.linspace(0, 10, 11)
+    found = integrate(field, times=times, initial=dict.fromkeys(field.variables, 0.0),
+                      parameters={"ka": 3.0}, method="rodas5p", **TIGHT)  # fmt: skip
+    exact = in_pieces(
+        lambda t, y, _: 3.0 * (np.append(dose(t) / 3.0, y[:-1]) - y), np.zeros(count), times,
+        [k + 6.5 * turn for turn in range(2) for k in KNOTS],
+    )  # fmt: skip
+    assert found["state"].values[0] == pytest.approx(exact, abs=1e-8)
+
+
 def test_every_trajectory_has_a_table():
     rng = np.random.default_rng(3)
     doses = []

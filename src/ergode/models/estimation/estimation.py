@@ -99,6 +99,7 @@ def estimation(
     """
     check_field(field)
     field.refuse_arrays("a density")
+    field.refuse_inputs("a density")
     if field.delays:
         raise ModelError("the field has delays; densities need an equation without delays")
     found, is_many = side_by_side(prior)

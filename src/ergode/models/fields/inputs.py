@@ -108,7 +108,7 @@ def ready(
     plain = as_function(function)
     count = len(inspect.signature(plain).parameters) if isinstance(plain, FunctionType) else 0
     if not inputs or count != len(arguments) + 1:
-        check_function(function, arguments, returned, what, tries=not inputs)
+        check_function(function, arguments, returned, what)
         return function
     own = sum(not isinstance(one, Implied) for one in parameters)
     known = SimpleNamespace(**{one: one.tables[0] for one in inputs})
@@ -198,6 +198,23 @@ def _chosen(one: Input, row: np.ndarray) -> list[int]:
             f"{counted(len(one.tables), 'table')}; expected whole numbers from 0"
         )
     return [int(number) for number in numbers]
+
+
+def knots_within(parameters: Sequence[str], grid: np.ndarray) -> np.ndarray:
+    """Knots of all tables during a run; after one at which an input jumps, a second one."""
+    found = [np.zeros(0)]
+    for one in inputs_among(parameters):
+        for table in one.tables if one.is_forcing else ():
+            knots = table.times
+            if table.period is not None:
+                turns = np.floor((np.array([grid.min(), grid.max()]) - knots[0]) / table.period)
+                starts = table.period * np.arange(turns[0], turns[1] + 1.0)
+                knots = np.add.outer(starts, knots).ravel()
+            knots = -knots if one.is_backward else knots
+            scale = np.abs(table.times).max() + (table.period or 0.0)
+            after = knots + 256.0 * np.finfo(float).eps * (np.abs(knots) + scale)
+            found += [knots, after] if table.kind == "steps" else [knots]
+    return np.unique(np.concatenate(found))
 
 
 class Tables:

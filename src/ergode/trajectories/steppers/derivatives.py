@@ -166,8 +166,8 @@ def function_of(name: str, arguments: str, expressions: Sequence[Any]) -> Functi
 def _text(expression: Any) -> str:
     import sympy
 
-    known = {one.__name__: one.__name__ for one in _READS}
-    text = str(sympy.pycode(expression, fully_qualified_modules=True, user_functions=known))
+    reads = {one.__name__: one.__name__ for one in _READS}
+    text = str(sympy.pycode(expression, fully_qualified_modules=True, user_functions=reads))
     words = set(re.findall(r"[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_0-9]+)?", text))
     for word in words:
         plain = re.fullmatch(
