@@ -6,7 +6,7 @@ import ast
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ergode.core.arguments import did_you_mean
 from ergode.core.compiler.syntax import function_from_text
@@ -36,6 +36,7 @@ def field_from_equations(
     diffusion: Mapping[str, Any] | None = None,
     correlation: Any = None,
     constants: Mapping[str, Any] | None = None,
+    interpretation: Literal["ito", "stratonovich"] = "ito",
 ) -> VectorField:
     """A vector field from the equation of every variable.
 
@@ -55,6 +56,8 @@ def field_from_equations(
         Correlations of the Wiener processes (see `VectorField`).
     constants : mapping of str to Interpolant, optional
         Measured inputs and laws, which equations call by their names: ``dose(t)``.
+    interpretation : {"ito", "stratonovich"}
+        The sense of the noise (see `VectorField`).
 
     Returns
     -------
@@ -127,6 +130,7 @@ def field_from_equations(
         diffusion=function("noise", noises) if noise else None,
         correlation=correlation,
         constants=constants,
+        interpretation=interpretation,
     )
 
 

@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-from ergode.core.arguments import check_once, did_you_mean, sequence
+from ergode.core.arguments import check_once, choice, did_you_mean, sequence
 from ergode.core.compiler import bundle
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError, PlanError
@@ -50,7 +50,7 @@ class VectorField(HoldsFunctions):
         k-th pair, so that ``yd[0][i - 1]`` is a delayed neighbour.
     diffusion : function, float or mapping of str to function or float, optional
         Has the form of `function`, and makes the equation stochastic: dy_i = f_i dt + g_i dW_i,
-        with a Wiener process for every variable, in the sense of Ito. It returns the g_i [variable
+        with a Wiener process for every variable. It returns the g_i [variable
         / time^(1/2)]. Where a g_i depends on another variable or on a delayed value, trajectories
         need ``method="euler-maruyama"``. With `component` or `rhs` every unknown has a Wiener
         process: ``amplitude(i, t, y, p)`` has the form of `component`, or is a number. If
@@ -58,6 +58,9 @@ class VectorField(HoldsFunctions):
     correlation : array_like, shape [variable_count, variable_count], optional
         Correlations of the Wiener processes; the default is independence. A correlation of 1 is one
         process in two variables.
+    interpretation : {"ito", "stratonovich"}
+        The sense of the noise. That of Stratonovich is the limit of noise with short memory, and
+        obeys the usual rules of calculus. Where no g_i depends on the state both are equal.
     component : function or mapping of str to function, optional
         Instead of `function`, for arrays of any size: ``rate(i, t, y, p)``, or with delays
         ``rate(i, t, y, yd, p)``, returns the derivative of ``y[i]``. It has an index for every
@@ -101,11 +104,13 @@ class VectorField(HoldsFunctions):
     rhs: Callable[..., None] | None = None
     constants: Any = field(default=None, hash=False, compare=False)
     correlation: Any = None
+    interpretation: Literal["ito", "stratonovich"] = "ito"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "parameters", _names("parameters", self.parameters))
         object.__setattr__(self, "delays", tuple(sequence("delays", self.delays, "pairs")))
+        choice("interpretation", self.interpretation, ("ito", "stratonovich"))
         if self.component is not None or self.rhs is not None:
             self._check_arrays()
             return
@@ -144,6 +149,8 @@ class VectorField(HoldsFunctions):
                 kind = "component" if self.component is not None else "rhs"
                 raise ModelError(f"{what} and {kind} are both given; a field by {kind} has no "
                                  f"{what} yet")  # fmt: skip
+        if self.interpretation != "ito":
+            raise ModelError("variables that are arrays have noise in the sense of Ito only")
         if self.delays and self.diffusion is not None:
             raise ModelError(
                 "delays and diffusion are both given; variables that are arrays have no noise with "
@@ -264,7 +271,11 @@ class VectorField(HoldsFunctions):
                 for name, by in self.delays
             )
             or None,
-            "noise": "yes" if self.diffusion is not None else None,
+            "noise": None
+            if self.diffusion is None
+            else "yes"
+            if self.interpretation == "ito"
+            else "Stratonovich",
         }
 
     @property
@@ -322,6 +333,7 @@ class VectorField(HoldsFunctions):
             text += "".join(texts[: 1 if self.diffusion is None else 2])
             if self.correlation is not None:
                 text += json.dumps(self.correlation)
+            text += self.interpretation if self.interpretation != "ito" else ""
             found = hashlib.sha256(text.encode()).hexdigest()[:16]
             self._last.update(texts=texts, digest=found)
         return str(self._last["digest"])

@@ -18,7 +18,14 @@ from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.events import bindings_of_events, bindings_of_nodes
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import bindings_of_observables
-from ergode.trajectories.steppers import equations, inside_step, noise, splitting, stepper
+from ergode.trajectories.steppers import (
+    bridges,
+    equations,
+    inside_step,
+    noise,
+    splitting,
+    stepper,
+)
 from ergode.trajectories.steppers.dependences import dependences
 from ergode.trajectories.steppers.derivatives import bindings_of_derivatives, separated
 from ergode.trajectories.steppers.forcing import bindings_of_inputs, level_of
@@ -71,6 +78,8 @@ def bindings_of(
     if method.scheme:
         assert field.diffusion is not None
         bindings |= noise.bindings_of(field, paths)
+        if control.acts:
+            bindings[bridges.BRIDGES] = True
     if inside_step.EVENTS in bindings:
         # A stochastic step is a straight line: two intervals suffice.  Curved dense output needs
         # at least four.

@@ -80,6 +80,7 @@ from ergode.trajectories.delays.segments import (
     near_to,
 )
 from ergode.trajectories.delays.state_delays import outside
+from ergode.trajectories.steppers.bridges import BRIDGES, may_pass
 from ergode.trajectories.steppers.equations import (
     INFINITY,
     LOOKS_UP,
@@ -341,6 +342,8 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         if EVENTS > 0:
             inside = DenseStep(t, size, y, completed(t, size, y, k, history, p), history, p)
             looked = looked or may_happen(gaps_at_nodes(g, g1, inside)) or begins_on_surface(g)
+            if BRIDGES:
+                looked = looked or may_pass(g, g1, inside)
         if LOGS_INSIDE:
             entire = completed(t, size, y, k, history, p)
             log_inside(kept_count + 1, size, entire, out.step_log, me)
@@ -349,7 +352,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         if looked:
             inside = DenseStep(t, size, y, k, history, p)
             t2, y2, f2, y1, f1, g1, cursor, which, outcome = settle(
-                inside, (t1, y1, f1), g, g1, me, cursor, run, out
+                inside, (t1, y1, f1), g, g1, me, cursor, run, out, noise
             )
         if SEEN > 0:
             inside = DenseStep(t, size, y, k, history, p)

@@ -54,6 +54,7 @@ from ergode.trajectories.delays.segments import (
 )
 from ergode.trajectories.delays.state_delays import outside
 from ergode.trajectories.steppers import equations
+from ergode.trajectories.steppers.bridges import BRIDGES, may_pass
 from ergode.trajectories.steppers.equations import (
     COEFFICIENTS,
     EPSILON,
@@ -285,6 +286,8 @@ def try_steps(run, lanes):
             inside = DenseStep(t[lane], step_size, y0, entire, history, q)
             g0 = tuple(lanes.g[e, lane] for e in range(EVENTS))
             found = found | may_happen(gaps_at_nodes(g0, g_end, inside)) | begins_on_surface(g0)
+            if BRIDGES:
+                found = found | may_pass(g0, g_end, inside)
             for e in unroll(range(EVENTS)):
                 lanes.g1[e, lane] = g_end[e]
         put(lane, lanes.y1, y_end)
@@ -321,6 +324,7 @@ def look_into(lane, me, run, lanes, out):
         tuple(lanes.g[e, lane] for e in range(EVENTS)),
         tuple(lanes.g1[e, lane] for e in range(EVENTS)),
         me, lanes.cursor[lane], run, out,
+        (run.source, run.offset + me, lanes.whole[NUMBER, lane], lanes.whole[CUT, lane]),
     )  # fmt: skip
     lanes.acted[lane] = real(which)
     put(lane, lanes.y1, y_next)
