@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import trajectories_inputs as inputs
 import trajectories_late as quick_delays
+import trajectories_passages as passages
 import trajectories_plain as plain
 import trajectories_round as round_numbers
 import trajectories_units as units
@@ -444,6 +445,22 @@ def test_inputs_for_long(device):
     wrong = []
     for seed in fresh_seeds(0.4):
         wrong += inputs.compare(seed, device)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_passages(device):
+    wrong = [line for seed in range(3) for line in passages.compare(seed, device)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_passages_for_long(device):
+    wrong = []
+    for seed in fresh_seeds(0.2):
+        wrong += passages.compare(seed, device)
     assert not wrong, "\n".join(wrong)
 
 
