@@ -40,7 +40,7 @@ def reversed_field(field: VectorField) -> VectorField:
     text = f"def backward(t, y, p):\n    slopes = field(-t, y, p)\n    return ({slopes})\n"
     function = function_from_text(text, {"field": field.function})
     turned = [one.reversed() if isinstance(one, Input) else one for one in field.parameters]
-    return VectorField(function, field.variables, turned)
+    return VectorField(function, field.variables, turned, mass=field.mass)
 
 
 def reversed_events(events: Sequence[ZeroCrossing]) -> tuple[ZeroCrossing, ...]:

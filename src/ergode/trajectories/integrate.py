@@ -41,6 +41,7 @@ from ergode.trajectories import backward, runs
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.arrays.delayed import history_functions
 from ergode.trajectories.arrays.watched import check_watched
+from ergode.trajectories.consistent import consistent_rows
 from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import have_common_step
 from ergode.trajectories.events import ZeroCrossing, check_events
@@ -146,7 +147,8 @@ def integrate(
         steps are repeated with ``"rodas5p"``. If 25,000 steps of that method do not suffice either,
         they are long rather than stiff, and are repeated with ``"tsit5"`` up to `max_steps`. With
         `step` it chooses ``"rk4"``. With noise it chooses the method of highest order, and `step`
-        is required. ``attrs["method_reason"]`` gives the reason. More than 100 named
+        is required. With a mass matrix it chooses ``"rodas5p"``, and the initial values are made
+        consistent. ``attrs["method_reason"]`` gives the reason. More than 100 named
         variables without delays and noise are taken as one array. For up to 16 variables SymPy
         derives the Jacobian of a method for stiff equations; if it cannot, finite differences
         approximate it. For more variables, and for variables that are arrays, the Rosenbrock
@@ -361,6 +363,10 @@ def integrate(
         first, layout = numbers.start * layout.count, replicated(layout, numbers)
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
     check_inputs(model.parameters, rows, grid)
+    if field.mass is not None:
+        if any(one.effect is not None for one in events):
+            raise PlanError("effects of events with a mass matrix would leave the conditions")
+        rows = consistent_rows(field, rows, float(way * grid[0]))
     past = history if field.arrays is None else None
     known = initial_history(field, past, float(way * grid[0]), rows, layout.count)
     if field.arrays is not None:

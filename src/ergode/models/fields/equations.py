@@ -37,6 +37,7 @@ def field_from_equations(
     correlation: Any = None,
     constants: Mapping[str, Any] | None = None,
     interpretation: Literal["ito", "stratonovich"] = "ito",
+    mass: Any = None,
 ) -> VectorField:
     """A vector field from the equation of every variable.
 
@@ -58,6 +59,8 @@ def field_from_equations(
         Measured inputs and laws, which equations call by their names: ``dose(t)``.
     interpretation : {"ito", "stratonovich"}
         The sense of the noise (see `VectorField`).
+    mass : array_like, optional
+        Mass matrix, or its diagonal (see `VectorField`).
 
     Returns
     -------
@@ -131,6 +134,7 @@ def field_from_equations(
         correlation=correlation,
         constants=constants,
         interpretation=interpretation,
+        mass=mass,
     )
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+
 from ergode.core.arguments import check_once, choice, did_you_mean, sequence
 from ergode.core.compiler import bundle
 from ergode.core.compiler.portable import HoldsFunctions
@@ -61,6 +63,10 @@ class VectorField(HoldsFunctions):
     interpretation : {"ito", "stratonovich"}
         The sense of the noise. That of Stratonovich is the limit of noise with short memory, and
         obeys the usual rules of calculus. Where no g_i depends on the state both are equal.
+    mass : array_like, shape [variable_count] or [variable_count, variable_count], optional
+        Constant mass matrix M of M y' = f(t, y, p), or its diagonal. Where it is singular the
+        equations are differential-algebraic, of index 1: a row of zeros is a condition f_i = 0.
+        Without delays and noise.
     component : function or mapping of str to function, optional
         Instead of `function`, for arrays of any size: ``rate(i, t, y, p)``, or with delays
         ``rate(i, t, y, yd, p)``, returns the derivative of ``y[i]``. It has an index for every
@@ -105,6 +111,7 @@ class VectorField(HoldsFunctions):
     constants: Any = field(default=None, hash=False, compare=False)
     correlation: Any = None
     interpretation: Literal["ito", "stratonovich"] = "ito"
+    mass: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,6 +142,20 @@ class VectorField(HoldsFunctions):
                 raise ModelError("correlation is for a field with diffusion=")
             rows = correlation_of(self.correlation, len(self.variables))
             object.__setattr__(self, "correlation", rows)
+        if self.mass is not None:
+            object.__setattr__(self, "mass", self._checked_mass())
+
+    def _checked_mass(self) -> tuple[tuple[float, ...], ...]:
+        n = len(self.variables)
+        given = np.array(self.mass, np.float64)
+        mass = np.diag(given) if given.ndim == 1 else given
+        if mass.shape != (n, n) or not np.isfinite(mass).all():
+            raise ModelError(
+                f"mass has shape {given.shape}; expected finite numbers, [{n}] or [{n}, {n}]"
+            )
+        if self.delays or self.diffusion is not None or self.inputs:
+            raise ModelError("a field with a mass matrix has no delays, noise or inputs")
+        return tuple(tuple(map(float, row)) for row in mass)
 
     def _check_shared(self) -> None:
         shared = set(self.variables) & set(self.parameters)
@@ -143,7 +164,7 @@ class VectorField(HoldsFunctions):
 
     def _check_arrays(self) -> None:
         """Check a field whose variables are arrays."""
-        others = {"function": self.function, "correlation": self.correlation}
+        others = {"function": self.function, "correlation": self.correlation, "mass": self.mass}
         for what, given in others.items():
             if given is not None:
                 kind = "component" if self.component is not None else "rhs"
@@ -188,13 +209,15 @@ class VectorField(HoldsFunctions):
         return len(self.variables) if self.arrays is None else self.arrays.size
 
     def refuse_arrays(self, what: str) -> None:
-        """Refuse variables that are arrays.
+        """Refuse variables that are arrays, and mass matrices.
 
         Raises
         ------
         ModelError
-            They are arrays, and `what` is for single variables; the message names the way out.
+            There are some, and `what` is for neither; the message names the way out.
         """
+        if self.mass is not None:
+            raise ModelError(f"{what} takes fields without a mass matrix")
         if self.arrays is not None:
             raise ModelError(
                 f"{what} takes fields of single variables, and '{self.variables[0]}' is an array; "
@@ -333,6 +356,7 @@ class VectorField(HoldsFunctions):
             text += "".join(texts[: 1 if self.diffusion is None else 2])
             if self.correlation is not None:
                 text += json.dumps(self.correlation)
+            text += "" if self.mass is None else json.dumps(self.mass)
             text += self.interpretation if self.interpretation != "ito" else ""
             found = hashlib.sha256(text.encode()).hexdigest()[:16]
             self._last.update(texts=texts, digest=found)

@@ -54,6 +54,8 @@ def bindings_of(
         **bindings_of_observables(control.observables, field),
         **bindings_of_inputs(field),
     }
+    if field.mass is not None:
+        bindings[equations.MASS] = field.mass
     if np.ndim(control.atol):
         bindings[stepper.TOLERANCES] = True
     if control.observables:

@@ -25,7 +25,14 @@ import math
 from typing import Any, NamedTuple
 
 from ergode.core.compiler.language import ByPrecision, fma, option, real, unroll
-from ergode.trajectories.steppers.equations import EPSILON, VARIABLES, delayed, is_finite, slope
+from ergode.trajectories.steppers.equations import (
+    EPSILON,
+    VARIABLES,
+    delayed,
+    is_finite,
+    massed,
+    slope,
+)
 from ergode.trajectories.steppers.linear import solved
 from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.stepper import DENSE, PROBES
@@ -131,7 +138,7 @@ def _defect(x, scale, t, h, y, k, history, p):
     time = fma(x, h, t)
     state = between(x, y, k)
     g = slope(time, state, delayed(time, state, history, p), p)
-    moved = slopes_between(x, k)
+    moved = massed(slopes_between(x, k))
     per = scale / h
     return tuple(fma(-scale, g[i], per * moved[i]) for i in range(VARIABLES))
 
