@@ -15,7 +15,7 @@ Strong orders: `euler-maruyama` 1/2, `milstein` (derivative-free) 1, and `sra1` 
 g depends on time only).
 
 P. E. Kloeden, E. Platen, "Numerical Solution of Stochastic Differential Equations" (1992), eqs.
-10.2.4, 11.1.7 and 11.1.14; W. Ruemelin, SIAM J. Numer. Anal. 19, 604 (1982); A. Roessler, SIAM J.
+10.2.4 and 11.1.7; W. Ruemelin, SIAM J. Numer. Anal. 19, 604 (1982); A. Roessler, SIAM J.
 Numer. Anal. 48, 922 (2010), table 6.1.
 """
 
@@ -98,14 +98,20 @@ def with_noise(t, h, y, yd, end, f, p, source, trajectory, step, cut=0):
     if SCHEME == 1:
         return tuple(fma(g[i], w[i][0], end[i]) for i in range(VARIABLES))
     root = math.sqrt(h)
+    if SCHEME == 2 and STRATONOVICH:
+        # A one-sided difference has an error whose mean is not zero, and which adds up.
+        above = spread(t, tuple(fma(root, g[i], y[i]) for i in range(VARIABLES)), yd, p)
+        below = spread(t, tuple(fma(-root, g[i], y[i]) for i in range(VARIABLES)), yd, p)
+        return tuple(
+            fma(g[i], w[i][0], end[i]) + (above[i] - below[i]) * w[i][0] * w[i][0] / (4.0 * root)
+            for i in range(VARIABLES)
+        )
     if SCHEME == 2:
         moved = spread(
             t, tuple(fma(root, g[i], fma(h, f[i], y[i])) for i in range(VARIABLES)), yd, p
         )
-        passed = real(0.0) if STRATONOVICH else h
         return tuple(
-            fma(g[i], w[i][0], end[i])
-            + (moved[i] - g[i]) * (w[i][0] * w[i][0] - passed) / (2.0 * root)
+            fma(g[i], w[i][0], end[i]) + (moved[i] - g[i]) * (w[i][0] * w[i][0] - h) / (2.0 * root)
             for i in range(VARIABLES)
         )
     later = spread(t + h, y, yd, p)
