@@ -352,10 +352,7 @@ def _constants(constants: Any, taken: set[str]) -> dict[str, Any]:
         if name in taken:
             raise ModelError(f"'{name}' is a constant and a variable or parameter")
         if isinstance(value, Interpolant):
-            if value.kind == "steps" or value.period is not None:
-                raise ModelError(
-                    f"constant '{name}' has steps or a period; these are for named variables"
-                )
+            value.refuse_for_arrays(name)
             found[name] = value
             continue
         array = np.asarray(value)

@@ -61,6 +61,16 @@ class Interpolant:
             table[:-1, 1:] = CubicSpline(times, values, bc_type=ends).c[::-1].T
         return table
 
+    def refuse_for_arrays(self, name: str) -> None:
+        """Refuse what variables that are arrays do not know.
+
+        Raises a ModelError that names the constant, if there are steps or a period.
+        """
+        if self.kind == "steps" or self.period is not None:
+            raise ModelError(
+                f"constant '{name}' has steps or a period; these are for named variables"
+            )
+
     @property
     def digest(self) -> str:
         """Hexadecimal digest of the function."""
