@@ -224,6 +224,6 @@ def test_an_event_at_the_start_has_its_time():
     field = ergode.VectorField(clock, ["height", "speed"], ["restitution"])
     found = ergode.trajectories.integrate(
         field, times=[0, 1], initial={"height": 0.0, "speed": 0.0}, device="cpu",
-        parameters={"restitution": 0.0}, events=[ZeroCrossing(height, terminal=True)],
+        parameters={"restitution": 0.0}, record=4, events=[ZeroCrossing(height, 1, terminal=True)],
     )  # fmt: skip
     assert set(found["event_time"].values[np.isfinite(found["event_time"].values)]) <= {0.0}
