@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import trajectories_inputs as inputs
 import trajectories_late as quick_delays
+import trajectories_passages as passages
 import trajectories_plain as plain
 import trajectories_round as round_numbers
 import trajectories_units as units
@@ -427,6 +429,38 @@ def test_quick_delays_for_long(device):
     for seed in fresh_seeds(0.2):
         for options in quick_delays.METHODS:
             wrong += quick_delays.compare(seed, device, options)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_inputs(device):
+    wrong = [line for seed in range(3) for line in inputs.compare(seed, device, ["tsit5"])]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_inputs_for_long(device):
+    wrong = []
+    for seed in fresh_seeds(0.4):
+        wrong += inputs.compare(seed, device)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_passages(device):
+    wrong = [line for seed in range(3) for line in passages.compare(seed, device)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("device", DEVICES)
+def test_passages_for_long(device):
+    wrong = []
+    for seed in fresh_seeds(0.2):
+        wrong += passages.compare(seed, device)
     assert not wrong, "\n".join(wrong)
 
 

@@ -196,3 +196,34 @@ def test_an_effect_that_crosses_another_surface_is_a_crossing(form, options):
 @pytest.mark.parametrize("check", [check_starts, check_rebounds, check_jumps])
 def test_a_gpu_has_the_same_events_on_surfaces(form, check):
     check(form, {"device": "cuda"})
+
+
+def clock(t, y, p):
+    return 1.0, 0.0
+
+
+def dead_band(t, y, p):
+    """Zero from 2 to 3."""
+    return min(y[0] - 2.0, 0.0) + max(y[0] - 3.0, 0.0)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("first", [0.0, 0.37])
+def test_a_function_that_is_zero_over_a_stretch_crosses_where_the_stretch_begins(terminal, first):
+    field = ergode.VectorField(clock, ["height", "speed"], ["restitution"])
+    found = ergode.trajectories.integrate(
+        field, times=[0, 4], initial={"height": first, "speed": 0.0}, max_step=0.7,
+        parameters={"restitution": 0.0}, device="cpu", record=4,
+        events=[ZeroCrossing(dead_band, 1, terminal=terminal, name="band")],
+    )  # fmt: skip
+    assert found["event_count"].item() == 1
+    assert found["event_time"].values[0, 0] == pytest.approx(2.0 - first, abs=1e-12)
+
+
+def test_an_event_at_the_start_has_its_time():
+    field = ergode.VectorField(clock, ["height", "speed"], ["restitution"])
+    found = ergode.trajectories.integrate(
+        field, times=[0, 1], initial={"height": 0.0, "speed": 0.0}, device="cpu",
+        parameters={"restitution": 0.0}, record=4, events=[ZeroCrossing(height, 1, terminal=True)],
+    )  # fmt: skip
+    assert set(found["event_time"].values[np.isfinite(found["event_time"].values)]) <= {0.0}

@@ -53,6 +53,7 @@ __all__ = [
     "linked",
     "no_refcount_function",
     "noinline_cpu_function",
+    "number_at",
     "run",
     "run_together",
     "to_bits",
@@ -63,6 +64,7 @@ __all__ = [
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 window = intrinsics.define_window(intrinsic, types, arrayobj, cgutils)
+number_at = intrinsics.define_number_at(intrinsic, types)
 # Used only in branches that are removed before a kernel for the CPU is compiled.
 cuda = None
 

@@ -59,6 +59,7 @@ _USUAL_CLUSTER = 8  # cluster size [blocks] that every device with clusters supp
 
 fma, to_bits, from_bits = intrinsics.define(intrinsic, types)
 window = intrinsics.define_window(intrinsic, types, arrayobj, cgutils)
+number_at = intrinsics.define_number_at(intrinsic, types)
 
 
 @intrinsic  # type: ignore[untyped-decorator]

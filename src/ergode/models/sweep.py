@@ -23,6 +23,12 @@ REPLICATES_MOST = 2**32 - 1
 """Upper bound (exclusive) of the number of a replicate, which is a key of 32 bits."""
 
 
+class Implied(str):
+    """Name of a parameter that has a value without being given: a number, or one for each run."""
+
+    value: Any
+
+
 class Grid(Mapping[str, Any]):
     """Named values; every array is crossed with every other, see `grid`."""
 
@@ -126,9 +132,15 @@ def lay_out(
     for argument, names in expected.items():
         mapping = given[argument]
         if argument == "parameters" and isinstance(mapping, Mapping):
-            fixed = {name: np.float64(name) for name in names if is_number(name)}
-            values |= {name: np.asarray(fixed[name]) for name in fixed if name not in mapping}
+            fixed = {name: np.asarray(name, float) for name in names if is_number(name)}
+            fixed |= {name: np.asarray(name.value) for name in names if isinstance(name, Implied)}
             names = [name for name in names if name in mapping or name not in fixed]
+            for name in [name for name in fixed if name not in mapping]:
+                values[name] = fixed[name]
+                if fixed[name].ndim:
+                    refuse_reserved({name: fixed[name]}, {along, *reserved})
+                    dim_of[name] = along
+                    side_by_side(name, along, fixed[name].size)
         _check_names(argument, names, mapping, owner)
         refuse_reserved(mapping, {along, *reserved})
         # Crossed dimensions are in the order that the user gave.

@@ -14,6 +14,7 @@ import numpy as np
 
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
+from ergode.models.fields.inputs import Input
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.observables import Observable
@@ -38,7 +39,8 @@ def reversed_field(field: VectorField) -> VectorField:
     slopes = "".join(f"-slopes[{i}], " for i in range(len(field.variables)))
     text = f"def backward(t, y, p):\n    slopes = field(-t, y, p)\n    return ({slopes})\n"
     function = function_from_text(text, {"field": field.function})
-    return VectorField(function, field.variables, field.parameters)
+    turned = [one.reversed() if isinstance(one, Input) else one for one in field.parameters]
+    return VectorField(function, field.variables, turned, mass=field.mass)
 
 
 def reversed_events(events: Sequence[ZeroCrossing]) -> tuple[ZeroCrossing, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
 from ergode.models.fields.conditions import check_crosses
-from ergode.models.fields.functions import check_function
+from ergode.models.fields.inputs import ready
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import inside_step
 
@@ -103,8 +103,8 @@ class ZeroCrossing(HoldsFunctions):
             object.__setattr__(self, "name", name if name.isidentifier() else "event")
 
 
-def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> None:
-    """Check that the events fit the field.
+def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> tuple[ZeroCrossing, ...]:
+    """The events, checked, with functions in the form that is compiled.
 
     Raises a ModelError if an event is not a `ZeroCrossing` or has a function of wrong form, or two
     have equal names.
@@ -113,16 +113,18 @@ def check_events(events: Sequence[ZeroCrossing], field: VectorField) -> None:
     if field.delays:
         arguments["yd"] = len(field.delays)
     arguments["p"] = len(field.parameters)
+    found = []
     for event in events:
         if not isinstance(event, ZeroCrossing):
             raise ModelError(f"events has {event!r}; expected ergode.trajectories.ZeroCrossing")
         check_crosses(event.function)
-        check_function(event.function, arguments, None, f"event '{event.name}'")
-        if event.effect is not None:
-            check_function(
-                event.effect, arguments, field.variables, f"effect of event '{event.name}'"
-            )
+        what, known = f"event '{event.name}'", field.parameters
+        function, effect = ready(event.function, arguments, None, what, known), event.effect
+        if effect is not None:
+            effect = ready(effect, arguments, field.variables, f"effect of {what}", known)
+        found.append(replace(event, function=function, effect=effect))
     check_distinct("events", [event.name for event in events])
+    return tuple(found)
 
 
 def bindings_of_events(

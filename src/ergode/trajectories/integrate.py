@@ -26,6 +26,7 @@ from ergode.core.divide import Axis, Executor, StorePath, divisible, replicates_
 from ergode.core.errors import PlanError
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.cut import axis_of_values
+from ergode.models.fields.inputs import check_inputs
 from ergode.models.fields.vector_field import VectorField, check_field
 from ergode.models.sweep import (
     REPLICATE,
@@ -40,6 +41,7 @@ from ergode.trajectories import backward, runs
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.arrays.delayed import history_functions
 from ergode.trajectories.arrays.watched import check_watched
+from ergode.trajectories.consistent import consistent_rows
 from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import have_common_step
 from ergode.trajectories.events import ZeroCrossing, check_events
@@ -145,7 +147,8 @@ def integrate(
         steps are repeated with ``"rodas5p"``. If 25,000 steps of that method do not suffice either,
         they are long rather than stiff, and are repeated with ``"tsit5"`` up to `max_steps`. With
         `step` it chooses ``"rk4"``. With noise it chooses the method of highest order, and `step`
-        is required. ``attrs["method_reason"]`` gives the reason. More than 100 named
+        is required. With a mass matrix it chooses ``"rodas5p"``, and the initial values are made
+        consistent. ``attrs["method_reason"]`` gives the reason. More than 100 named
         variables without delays and noise are taken as one array. For up to 16 variables SymPy
         derives the Jacobian of a method for stiff equations; if it cannot, finite differences
         approximate it. For more variables, and for variables that are arrays, the Rosenbrock
@@ -334,8 +337,8 @@ def integrate(
     events = tuple(sequence("events", events, "ZeroCrossing"))
     observables = tuple(sequence("observables", observables, "observables"))
     if field.arrays is None:
-        check_events(events, field)
-        check_observables(observables, field)
+        events = check_events(events, field)
+        observables = check_observables(observables, field)
     else:
         if every_step or dense_output:
             check_step_labels(field, dense_output)
@@ -359,6 +362,11 @@ def integrate(
         numbers = replicate_numbers(replicates, 2**31)
         first, layout = numbers.start * layout.count, replicated(layout, numbers)
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
+    check_inputs(model.parameters, rows, grid)
+    if field.mass is not None:
+        if any(one.effect is not None for one in events):
+            raise PlanError("effects of events with a mass matrix would leave the conditions")
+        rows = consistent_rows(field, rows, float(way * grid[0]))
     past = history if field.arrays is None else None
     known = initial_history(field, past, float(way * grid[0]), rows, layout.count)
     if field.arrays is not None:

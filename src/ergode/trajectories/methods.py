@@ -105,6 +105,8 @@ class Method(methods.Method):
                 return "is for equations with noise, and the field has no diffusion"
             known = ", ".join(repr(one.name) for one in METHODS.values() if one.scheme > 0)
             return f"is for equations without noise, and the field has a diffusion; choose {known}"
+        if field.mass is not None and (self.name != _STIFF or self.is_wide(field)):
+            return f"has no mass matrix; choose '{_STIFF}', with up to {_STIFF_VARIABLES} variables"
         if (self.stabilised or self.matrix_free) and field.arrays is None:
             return "is for variables that are arrays; choose 'rodas5p'"
         if noisy and step is None:
@@ -417,5 +419,7 @@ def choose(
 
 
 def _automatic(field: VectorField, step: float | None) -> tuple[Method, str]:
+    if field.mass is not None:
+        return METHODS[_STIFF], "the equations have a mass matrix"
     reasons = ((method, method.why_automatic(field, step)) for method in METHODS.values())
     return next((method, reason) for method, reason in reasons if reason is not None)

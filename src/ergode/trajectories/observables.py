@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError
-from ergode.models.fields.functions import check_function
+from ergode.models.fields.inputs import ready
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import observing
 
@@ -191,13 +191,14 @@ class TimeAbove(_OfVariable):
         return f"time of {of} above {self.level:g}"
 
 
-def check_observables(observables: Sequence[Any], model: VectorField) -> None:
-    """Check that the observables fit the field.
+def check_observables(observables: Sequence[Any], model: VectorField) -> tuple[Any, ...]:
+    """The observables, checked, with functions in the form that is compiled.
 
     Raises a ModelError if an element is not an observable, names an unknown variable or has a
     function of wrong form, or two have equal names.
     """
-    n, m = len(model.variables), len(model.parameters)
+    n, m, known = len(model.variables), len(model.parameters), model.parameters
+    found = []
     for one in observables:
         if isinstance(one, _OfVariable):
             if not isinstance(one.variable, str):
@@ -214,19 +215,21 @@ def check_observables(observables: Sequence[Any], model: VectorField) -> None:
             kept = [f"number {j}" for j in range(one.size)]
             what = f"of observable '{one.name}'"
             moment: dict[str, int | None] = {"t": None, "y": n}
-            check_function(one.begin, {**moment, "p": m}, kept, f"begin {what}")
+            begin = ready(one.begin, {**moment, "p": m}, kept, f"begin {what}", known)
             step: dict[str, int | None] = {"s": one.size, **moment, "f": n, "t1": None}
             step.update({"y1": n, "f1": n, "p": m})
-            check_function(one.update, step, kept, f"update {what}")
-            check_function(
-                one.result, {"s": one.size, **moment, "p": m}, [one.name], f"result {what}"
-            )
+            update = ready(one.update, step, kept, f"update {what}", known)
+            end = {"s": one.size, **moment, "p": m}
+            result = ready(one.result, end, [one.name], f"result {what}", known)
+            one = replace(one, begin=begin, update=update, result=result)
         else:
             raise ModelError(
                 f"observables has {one!r}; expected ergode.trajectories.Maximum, Minimum, Mean, "
                 "TimeAbove or Observable"
             )
+        found.append(one)
     check_distinct("observables", [one.name for one in observables])
+    return tuple(found)
 
 
 def bindings_of_observables(observables: Sequence[Any], model: VectorField) -> dict[Any, Any]:

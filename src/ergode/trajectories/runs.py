@@ -168,7 +168,9 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step
 
 def follow_long(problem: Problem, chosen: Choice, control: Control, every_step: bool) -> Found:
     """Integrate very many named variables by an explicit method, as one array."""
-    field = with_arrays(problem.field)
+    if control.step is not None:
+        problem.field.refuse_inputs("a run with steps of one size of more than 100 variables")
+    field = with_arrays(problem.field, problem.grid)
     columns, _ = _columns(problem)
     rows = {**problem.rows, field.variables[0]: columns}
     control = watched_with_arrays(problem.field, control)
@@ -241,7 +243,8 @@ def _follow_stiff(
     field = problem.field
     method.refuse(why_not_on(field, method, problem.device.target))
     if field.arrays is None:
-        control, field = watched_with_arrays(field, control), with_arrays(field)
+        control = watched_with_arrays(field, control)
+        field = with_arrays(field, problem.grid)
     return follow_stiff(
         field, method, control, initial, parameters, times=problem.grid, device=problem.device,
         precision=problem.precision, show=problem.show,

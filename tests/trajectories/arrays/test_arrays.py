@@ -338,7 +338,7 @@ BAD = {
     "uses c.table; expected one of c.other": {"component": two, "constants": {"other": [1.0]}},
     "at 2 failed: index 2 is out of bounds": {"component": two, "constants": {"table": [1.0, 2.0]}},
     "'F' is a constant and a variable or parameter": {"component": two, "constants": {"F": [1.0]}},
-    "constants are for a field whose variables are arrays": {
+    "arrays are for variables that are arrays": {
         "function": lorenz_96_small, "variables": list("abcde"), "constants": {"A": [1.0]}
     },
 }  # fmt: skip

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import ergode
 from ergode.trajectories import Maximum, Mean, ZeroCrossing
@@ -242,26 +243,68 @@ def test_events_and_observables_do_not_change_a_noisy_path():
 def test_integrate_and_fire():
     """A Wiener process with drift that is set back at a threshold: a renewal process.
 
-    Between resets it takes threshold / drift on average, and longer because a path is seen at the
-    ends of steps alone: as if the threshold were 0.5826 noise sqrt(step) higher (M. Broadie, P.
-    Glasserman, S. Kou, Math. Finance 7, 325 (1997)), of the time of which up to a step is given
-    back where the crossing is located.
+    Between resets it takes threshold / drift on average, with steps of any size.
     """
-    span, step, count = 40.0, 1 / 64, 3000
+    span, count = 40.0, 3000
     result = solve(
-        NEURON, method="euler-maruyama", times=[0.0, span], step=step, replicates=count, seed=7,
+        NEURON, method="euler-maruyama", times=[0.0, span], step=1 / 4, replicates=count, seed=7,
         initial={"y": 0.0}, parameters={"rate": 1.0, "noise": 1.0},
         events=[ZeroCrossing(threshold, 1, reset)],
     )  # fmt: skip
     fired = result["event_count"].values[:, 0]
-    mean = 1.0 + 0.5826 * math.sqrt(step)
+    # Renewal theory: mean and variance of an interval are 1, so that the first two terms cancel.
+    assert fired.mean() == pytest.approx(span, abs=5 * fired.std() / math.sqrt(count))
 
-    def expected(interval):
-        # Renewal theory: the variance of an interval is that of the threshold.
-        return span / interval + (interval - interval**2) / (2 * interval**2)
 
-    error = 5 * fired.std() / math.sqrt(count)
-    assert expected(mean) - error < fired.mean() < expected(mean - step) + error
+@pytest.mark.parametrize("step", [1.0, 1 / 16])
+def test_first_passage_of_a_wiener_process(step):
+    """It passes 1 before the time t with probability 2 P(W(t) > 1), by the reflection principle."""
+    count, known = 40_000, 2 * scipy.stats.norm.sf(1)
+    result = solve(
+        NEURON, method="euler-maruyama", times=[0.0, 1.0], step=step, replicates=count, seed=5,
+        initial={"y": 0.0}, parameters={"rate": 0.0, "noise": 1.0},
+        events=[ZeroCrossing(threshold, 1, terminal=True)],
+    )  # fmt: skip
+    passed = result["event_count"].values[:, 0] > 0
+    # Three tests in each of two cases: 1e-6 / 6 of two tails is 5.2 standard errors.
+    assert passed.mean() == pytest.approx(known, abs=5.2 * math.sqrt(known * (1 - known) / count))
+    times = result["event_time"].values[passed, 0, 0]
+    law = scipy.stats.kstest(times, lambda t: 2 * scipy.stats.norm.sf(1 / np.sqrt(t)) / known)
+    assert law.pvalue > 1e-6 / 6
+    assert result["event_state"].values[passed] == pytest.approx(1.0, abs=1e-12)
+
+
+STRATONOVICH = ergode.field_from_equations(
+    {"y": "drift * y", "w": "0 * y"}, diffusion={"y": "noise * y", "w": "1"},
+    correlation=np.ones((2, 2)), interpretation="stratonovich",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["euler-maruyama", "milstein"])
+def test_stratonovich_obeys_the_usual_rules(method):
+    """y = exp(drift t + noise W), where W is the other variable; both methods have order 1."""
+    options = {"initial": {"y": 1.0, "w": 0.0}, "parameters": {"drift": 0.3, "noise": 0.8}}
+    errors, steps = [], (2, 4, 8)
+    for per_step in steps:
+        y, w = solve(
+            STRATONOVICH, method=method, times=[0.0, 1.0], step=per_step / 64, replicates=4000,
+            noise_per_step=per_step, seed=3, **options,
+        )["state"].values[:, -1].T  # fmt: skip
+        errors.append(np.sqrt(np.mean((y - np.exp(0.3 + 0.8 * w)) ** 2)))
+    assert np.polyfit(np.log(steps), np.log(errors), 1)[0] == pytest.approx(1.0, abs=0.15)
+
+
+def test_stratonovich_noise_turns_a_circle():
+    """dx = -y dW, dy = x dW: the angle is W, and the radius stays; in Ito's sense it would grow."""
+    circle = ergode.field_from_equations(
+        {"x": "0 * x", "y": "0 * x", "w": "0 * x"}, diffusion={"x": "-y", "y": "x", "w": "1"},
+        correlation=np.ones((3, 3)), interpretation="stratonovich",
+    )  # fmt: skip
+    result = solve(circle, times=[0.0, 1.0], step=1 / 256, replicates=500, seed=3,
+                   initial={"x": 1.0, "y": 0.0, "w": 0.0})  # fmt: skip
+    assert result.attrs["method"] == "euler-maruyama"
+    x, y, w = result["state"].values[:, -1].T
+    assert np.sqrt(np.mean((x - np.cos(w)) ** 2 + (y - np.sin(w)) ** 2)) < 5e-3
 
 
 def test_paths_are_keyed():

@@ -40,7 +40,7 @@ _RESERVED = {
     "noinline_cpu_function", "start", "stop", "index", "atomic_add", "atomic_max", "atomic_swap_if",
     "atomic_load", "yield_thread", "window", "release_add", "acquire", "barrier_of_cluster",
     "external", "linked", "as_lanes", "flat_numbers", "lane_of", "where", "by_reference",
-    "hold", "now",
+    "hold", "now", "number_at",
 }  # fmt: skip
 
 

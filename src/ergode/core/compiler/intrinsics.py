@@ -35,6 +35,20 @@ def define(intrinsic: Callable[..., Any], types: Any) -> tuple[Any, Any, Any]:
     return intrinsic(fma), intrinsic(to_bits), intrinsic(from_bits)
 
 
+def define_number_at(intrinsic: Callable[..., Any], types: Any) -> Any:
+    """Make `number_at` with a target's own `intrinsic` decorator."""
+
+    def number_at(context, kind, address, i):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            form = context.get_value_type(signature.return_type).as_pointer()
+            first = builder.inttoptr(arguments[1], form)
+            return builder.load(builder.gep(first, [arguments[2]]))
+
+        return kind(kind, types.int64, types.int64), generate
+
+    return intrinsic(number_at)
+
+
 def define_window(intrinsic: Callable[..., Any], types: Any, arrays: Any, cgutils: Any) -> Any:
     """Make `window` with a target's own `intrinsic` decorator, `arrayobj` and `cgutils`."""
 

@@ -18,9 +18,10 @@ class Intrinsic:
     """A name that every target defines for itself."""
 
     name: str
+    error: type[Exception] = TypeError  # what a call in Python raises
 
     def __call__(self, *_: Any) -> Any:
-        raise TypeError(
+        raise self.error(
             f"'{self.name}' has a meaning only inside a compiled kernel; "
             "run the function through ergode.core.kernels"
         )
@@ -204,6 +205,11 @@ window = Intrinsic("window")
 """`window(array, begin, shape)` is a reshaped view of a part of a one-dimensional array.
 
 It shares the memory of the array, which must outlive the kernel.
+"""
+number_at = Intrinsic("number_at", ArithmeticError)
+"""`number_at(kind, address, i)` is number `i` of those that begin at an address.
+
+They have the type of the number `kind`. The address is an integer [bytes].
 """
 as_lanes = Intrinsic("as_lanes")
 """`as_lanes(array, shape)` is an array of vectors of eight numbers; only on the CPU.

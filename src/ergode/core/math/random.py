@@ -50,6 +50,7 @@ SYNCHRONOUS = np.uint32(38)
 RELEASE = np.uint32(39)
 WIENER = np.uint32(40)
 PARTICLE = np.uint32(41)
+PASSAGE = np.uint32(45)
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import time_grid
-from ergode.core.errors import ModelError
+from ergode.core.errors import ModelError, PlanError
 from ergode.core.results import Variable
 from ergode.models.estimation.maneuver import Maneuver, in_order_of_time
 from ergode.models.estimation.measurement import Measurement, in_order
@@ -99,6 +99,12 @@ def estimation(
     """
     check_field(field)
     field.refuse_arrays("a density")
+    field.refuse_inputs("a density")
+    if field.interpretation != "ito":
+        raise PlanError(
+            "a density takes noise in the sense of Ito; add half the product of the amplitude and "
+            "its derivative to the drift"
+        )
     if field.delays:
         raise ModelError("the field has delays; densities need an equation without delays")
     found, is_many = side_by_side(prior)

@@ -127,5 +127,6 @@ class LightTime:
             raise ModelError(f"speed of light is {self.speed!r}; expected a positive number")
         check_field(self.field)
         self.field.refuse_arrays("a light time")
+        self.field.refuse_inputs("a light time")
         if self.field.delays:
             raise ModelError("the field of a light time has delays; expected one without")

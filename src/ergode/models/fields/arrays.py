@@ -63,6 +63,7 @@ class ArrayField:
     # of each delay the number of its variable, and of the parameter that is the delay
     delays: tuple[tuple[int, int], ...] = ()
     is_backward: bool = False  # whether derivatives are with respect to reversed time
+    further_knots: tuple[float, ...] = ()  # of inputs of named variables that are taken as an array
 
     @cached_property
     def begins(self) -> np.ndarray:
@@ -80,7 +81,7 @@ class ArrayField:
         """Times of the knots of recorded data, ascending."""
         sign = -1.0 if self.is_backward else 1.0
         found = [sign * one.times for one in self.recorded.values()]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0)
+        return np.unique(np.concatenate([*found, self.further_knots]))
 
     @cached_property
     def content(self) -> str:
@@ -351,6 +352,7 @@ def _constants(constants: Any, taken: set[str]) -> dict[str, Any]:
         if name in taken:
             raise ModelError(f"'{name}' is a constant and a variable or parameter")
         if isinstance(value, Interpolant):
+            value.refuse_for_arrays(name)
             found[name] = value
             continue
         array = np.asarray(value)

@@ -6,7 +6,7 @@ import ast
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ergode.core.arguments import did_you_mean
 from ergode.core.compiler.syntax import function_from_text
@@ -35,6 +35,9 @@ def field_from_equations(
     parameters: Sequence[str] | None = None,
     diffusion: Mapping[str, Any] | None = None,
     correlation: Any = None,
+    constants: Mapping[str, Any] | None = None,
+    interpretation: Literal["ito", "stratonovich"] = "ito",
+    mass: Any = None,
 ) -> VectorField:
     """A vector field from the equation of every variable.
 
@@ -52,6 +55,12 @@ def field_from_equations(
         Noise amplitude of each variable; the default is zero (see `VectorField`).
     correlation : array_like, shape [variable_count, variable_count], optional
         Correlations of the Wiener processes (see `VectorField`).
+    constants : mapping of str to Interpolant, optional
+        Measured inputs and laws, which equations call by their names: ``dose(t)``.
+    interpretation : {"ito", "stratonovich"}
+        The sense of the noise (see `VectorField`).
+    mass : array_like, optional
+        Mass matrix, or its diagonal (see `VectorField`).
 
     Returns
     -------
@@ -86,8 +95,9 @@ def field_from_equations(
     noises = {name: _parsed(name, noise.get(name, "0.0")) for name in variables}
     delays: list[tuple[str, str]] = []
     names: set[str] = set()
+    tables = tuple(constants or ())
     for name, tree in [*trees.items(), *noises.items()]:
-        _gather(name, tree, variables, delays, names)
+        _gather(name, tree, variables, delays, names, tables)
     for name in sorted(names if parameters is None else ()):
         if name in AMBIGUOUS:
             raise ModelError(
@@ -105,9 +115,11 @@ def field_from_equations(
                 f"{did_you_mean(name, [*variables, *known])}"
             )
     arguments = "t, y, yd, p" if delays else "t, y, p"
+    if tables:
+        arguments += ", c"
 
     def function(called: str, of: Mapping[str, ast.expr]) -> Any:
-        place = _Place(variables, delays, known)
+        place = _Place(variables, delays, known, tables)
         parts, values = _statements(list(of.values()), place)
         return function_from_text(
             f"def {called}({arguments}):\n{parts}    return ({values})\n", {"math": math}
@@ -120,6 +132,9 @@ def field_from_equations(
         delays,
         diffusion=function("noise", noises) if noise else None,
         correlation=correlation,
+        constants=constants,
+        interpretation=interpretation,
+        mass=mass,
     )
 
 
@@ -291,7 +306,7 @@ def _text_of(name: str, value: Any) -> str:
 
 def _gather(
     name: str, tree: ast.expr, variables: Sequence[str], delays: list[tuple[str, str]],
-    names: set[str],
+    names: set[str], tables: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Collect delays and names of parameters; refuse everything but arithmetic."""
     allowed = (
@@ -314,10 +329,10 @@ def _gather(
                 names.add(pair[1])
                 if pair not in delays:
                     delays.append(pair)
-            elif called not in (*_FUNCTIONS, *_OWN):
+            elif called not in (*_FUNCTIONS, *_OWN, *tables):
                 raise ModelError(
                     f"the equation of '{name}' calls '{called}'; expected one of "
-                    f"{', '.join((*_FUNCTIONS, *_OWN))}, or a variable at t minus a delay"
+                    f"{', '.join((*tables, *_FUNCTIONS, *_OWN))}, or a variable at t minus a delay"
                 )
     for part in ast.walk(tree):
         known = (*variables, "t", *_CONSTANTS)
@@ -372,9 +387,11 @@ class _Place(ast.NodeTransformer):
     """Replaces names by indices."""
 
     def __init__(
-        self, variables: Sequence[str], delays: Sequence[tuple[str, str]], parameters: Sequence[str]
-    ) -> None:
+        self, variables: Sequence[str], delays: Sequence[tuple[str, str]],
+        parameters: Sequence[str], tables: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self.variables, self.delays, self.parameters = variables, delays, parameters
+        self.tables = tables
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.variables:
@@ -391,7 +408,9 @@ class _Place(ast.NodeTransformer):
             return _item("yd", self.delays.index((node.func.id, _delay_of("", node))))
         name = node.func.id
         function: ast.expr = ast.Name(name, ast.Load())
-        if name in _FUNCTIONS:
+        if name in self.tables:
+            function = ast.Attribute(ast.Name("c", ast.Load()), name, ast.Load())
+        elif name in _FUNCTIONS:
             function = ast.Attribute(ast.Name("math", ast.Load()), name, ast.Load())
         return ast.Call(function, [self.visit(argument) for argument in node.args], [])
 

@@ -147,7 +147,7 @@ def _check_indices(tree: ast.FunctionDef, arguments: Mapping[str, int | None]) -
         which = role.get(node.value.id, "")
         length = arguments.get(which)
         index = whole_constant(node.slice)
-        if length is not None and index is not None and not -length <= index < length:
+        if isinstance(length, int) and index is not None and not -length <= index < length:
             raise ModelError(
                 f"function '{tree.name}' uses {ast.unparse(node)}, but there "
                 f"{'is' if length == 1 else 'are'} {counted(length, kinds.get(which, 'value'))}"
@@ -189,7 +189,10 @@ def _try(
 ) -> None:
     """Check the return value of the function by calling it."""
     name = function.__name__
-    trial = [0.5 if length is None else (0.5,) * length for length in arguments.values()]
+    trial: list[Any] = [
+        0.5 if length is None else (0.5,) * length if isinstance(length, int) else length
+        for length in arguments.values()
+    ]
     try:
         value = function(*trial)
     except (ArithmeticError, ValueError, IndexError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -13,8 +14,8 @@ from ergode.core.arguments import choice
 from ergode.core.errors import ModelError
 from ergode.core.words import counted
 
-Kind = Literal["linear", "cubic"]
-_LEAST = {"linear": 2, "cubic": 4}
+Kind = Literal["linear", "cubic", "steps"]
+_LEAST = {"linear": 2, "cubic": 4, "steps": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +25,14 @@ class Interpolant:
     times: np.ndarray  # [point_count]: the knots
     values: np.ndarray  # [point_count]
     kind: Kind
+    period: float | None = None
 
     def __call__(self, t: ArrayLike) -> Any:
         """The value at a time, or at each of an array; the end pieces are extrapolated."""
         times, table = np.asarray(t, np.float64), self.table
-        piece = np.clip(np.searchsorted(self.times, times, "right") - 1, 0, len(table) - 2)
+        if self.period is not None:
+            times = self.times[0] + (times - self.times[0]) % self.period
+        piece = np.clip(np.searchsorted(table[:, 0], times, "right") - 1, 0, len(table) - 2)
         x = times - table[piece, 0]
         c = np.moveaxis(table[piece, 1:], -1, 0)
         found = ((c[3] * x + c[2]) * x + c[1]) * x + c[0]
@@ -36,24 +40,57 @@ class Interpolant:
 
     @cached_property
     def table(self) -> np.ndarray:
-        """Each knot and the coefficients of the cubic after it, shape [point_count, 5]."""
-        table = np.zeros((self.times.size, 5))
-        table[:, 0], table[:, 1] = self.times, self.values
+        """Each knot and the coefficients of the cubic after it, shape [piece_count + 1, 5].
+
+        Of the last row only the time has a meaning: there the last piece ends.
+        """
+        times, values = self.times, self.values
+        if self.period is not None:
+            times = np.append(times, times[0] + self.period)
+            values = np.append(values, values[0])
+        elif self.kind == "steps":
+            times, values = np.append(times, times[-1] + 1.0), np.append(values, values[-1])
+        table = np.zeros((times.size, 5))
+        table[:, 0], table[:, 1] = times, values
         if self.kind == "linear":
-            table[:-1, 2] = np.diff(self.values) / np.diff(self.times)
-        else:
+            table[:-1, 2] = np.diff(values) / np.diff(times)
+        elif self.kind == "cubic":
             from scipy.interpolate import CubicSpline
 
-            table[:-1, 1:] = CubicSpline(self.times, self.values).c[::-1].T
+            ends = "not-a-knot" if self.period is None else "periodic"
+            table[:-1, 1:] = CubicSpline(times, values, bc_type=ends).c[::-1].T
         return table
 
+    def refuse_for_arrays(self, name: str) -> None:
+        """Refuse what variables that are arrays do not know.
 
-def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> Interpolant:
+        Raises a ModelError that names the constant, if there are steps or a period.
+        """
+        if self.kind == "steps" or self.period is not None:
+            raise ModelError(
+                f"constant '{name}' has steps or a period; these are for named variables"
+            )
+
+    @property
+    def digest(self) -> str:
+        """Hexadecimal digest of the function."""
+        return hashlib.sha256(self.table.tobytes() + repr(self.period).encode()).hexdigest()[:16]
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """First and last time at which the table has a value."""
+        if self.period is not None:
+            return -np.inf, np.inf
+        return self.times[0], np.inf if self.kind == "steps" else self.times[-1]
+
+
+def interpolant(
+    times: ArrayLike, values: ArrayLike, kind: Kind = "linear", period: float | None = None
+) -> Interpolant:
     """A table of times and values as a function of time, for the `constants` of a `VectorField`.
 
-    The equations call it by its name: ``c.drive(t)``. No adaptive step crosses a knot, because the
-    solution is not smooth there. A field has constants if its variables are arrays, of one element
-    each if need be; see the example.
+    The equations call it by its name: ``c.drive(t)``, or in text ``drive(t)``. No adaptive step
+    crosses a knot, because the solution is not smooth there.
 
     Parameters
     ----------
@@ -61,9 +98,13 @@ def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> I
         Knots in ascending order [time].
     values : array_like, shape [point_count]
         Values at the knots.
-    kind : {"linear", "cubic"}
+    kind : {"linear", "cubic", "steps"}
         ``"linear"`` joins the points by straight lines. ``"cubic"`` is the spline through them
-        with two continuous derivatives (de Boor's not-a-knot condition at the ends).
+        with two continuous derivatives (de Boor's not-a-knot condition at the ends). ``"steps"``
+        keeps each value until the next time, and the last one for ever.
+    period : float, optional
+        The table repeats with this period [time]. The times lie within one period: after the last
+        one follows the first value again.
 
     Returns
     -------
@@ -72,7 +113,8 @@ def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> I
     Raises
     ------
     ModelError
-        The times do not ascend, a number is not finite, or there are too few points.
+        The times do not ascend, a number is not finite, there are too few points, or a period is
+        too short.
 
     Examples
     --------
@@ -83,18 +125,15 @@ def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> I
 
     An infusion into the first of two compartments:
 
-    >>> def rates(t, y, dy, p, c):
-    ...     dy.depot[0] = c.infusion(t) - p[0] * y.depot[0]
-    ...     dy.blood[0] = p[0] * y.depot[0] - p[1] * y.blood[0]
-    >>> field = ergode.VectorField(
-    ...     rhs=rates, variables={"depot": 1, "blood": 1}, parameters=["ka", "ke"],
+    >>> field = ergode.field_from_equations(
+    ...     {"depot": "infusion(t) - ka * depot", "blood": "ka * depot - ke * blood"},
     ...     constants={"infusion": drive},
     ... )
     >>> found = ergode.trajectories.integrate(
-    ...     field, times=[0, 1, 3], initial={"depot": [0.0], "blood": [0.0]},
+    ...     field, times=[0, 1, 3], initial={"depot": 0, "blood": 0},
     ...     parameters={"ka": 1.0, "ke": 0.1}, device="cpu",
     ... )
-    >>> found["blood"].values.ravel().round(3).tolist()
+    >>> found["state"].sel(variable="blood").values.round(3).tolist()
     [0.0, 0.257, 2.056]
     """
     try:
@@ -134,4 +173,12 @@ def interpolant(times: ArrayLike, values: ArrayLike, kind: Kind = "linear") -> I
             f"times of an interpolant must ascend, but times[{k + 1}] = {arrays[0][k + 1]:g} "
             f"follows times[{k}] = {arrays[0][k]:g}"
         )
-    return Interpolant(arrays[0], arrays[1], kind)
+    if period is not None:
+        span = float(arrays[0][-1] - arrays[0][0])
+        if not (isinstance(period, int | float | np.number) and span < period < np.inf):
+            raise ModelError(
+                f"period of an interpolant is {period!r}; expected a number above {span:g}, the "
+                "span of its times"
+            )
+        period = float(period)
+    return Interpolant(arrays[0], arrays[1], kind, period)

@@ -6,19 +6,22 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-from ergode.core.arguments import check_once, did_you_mean, sequence
+import numpy as np
+
+from ergode.core.arguments import check_once, choice, did_you_mean, sequence
 from ergode.core.compiler import bundle
 from ergode.core.compiler.portable import HoldsFunctions
-from ergode.core.errors import ModelError
+from ergode.core.errors import ModelError, PlanError
 from ergode.core.notebook import card
 from ergode.models.fields.arrays import ArrayField, array_field, names_of_arrays
 from ergode.models.fields.correlation import correlation_of
 from ergode.models.fields.delay import Delay
-from ergode.models.fields.functions import check_function
+from ergode.models.fields.inputs import Input, inputs_among, ready, with_inputs
+from ergode.models.sweep import Implied
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class VectorField(HoldsFunctions):
         k-th pair, so that ``yd[0][i - 1]`` is a delayed neighbour.
     diffusion : function, float or mapping of str to function or float, optional
         Has the form of `function`, and makes the equation stochastic: dy_i = f_i dt + g_i dW_i,
-        with a Wiener process for every variable, in the sense of Ito. It returns the g_i [variable
+        with a Wiener process for every variable. It returns the g_i [variable
         / time^(1/2)]. Where a g_i depends on another variable or on a delayed value, trajectories
         need ``method="euler-maruyama"``. With `component` or `rhs` every unknown has a Wiener
         process: ``amplitude(i, t, y, p)`` has the form of `component`, or is a number. If
@@ -57,6 +60,13 @@ class VectorField(HoldsFunctions):
     correlation : array_like, shape [variable_count, variable_count], optional
         Correlations of the Wiener processes; the default is independence. A correlation of 1 is one
         process in two variables.
+    interpretation : {"ito", "stratonovich"}
+        The sense of the noise. That of Stratonovich is the limit of noise with short memory, and
+        obeys the usual rules of calculus. Where no g_i depends on the state both are equal.
+    mass : array_like, shape [variable_count] or [variable_count, variable_count], optional
+        Constant mass matrix M of M y' = f(t, y, p), or its diagonal. Where it is singular the
+        equations are differential-algebraic, of index 1: a row of zeros is a condition f_i = 0.
+        Without delays and noise.
     component : function or mapping of str to function, optional
         Instead of `function`, for arrays of any size: ``rate(i, t, y, p)``, or with delays
         ``rate(i, t, y, yd, p)``, returns the derivative of ``y[i]``. It has an index for every
@@ -70,8 +80,12 @@ class VectorField(HoldsFunctions):
         every element of ``dy`` in its own loops.
         `y` and `dy` are as for `component`.
     constants : mapping of str to array_like or Interpolant, optional
-        Data for `component` and `rhs`, which then take one more argument: ``c.A[i, j]``,
-        ``c.drive(t)``. Integers stay integers. ``c.A[i] @ y`` is a dot product.
+        Data of the functions, which then take one more argument: ``c.drive(t)``. Named variables
+        have interpolants as constants, such as measured inputs; functions that call none need not
+        take ``c``. A list of interpolants has one for each trajectory. It is then also a parameter
+        whose values are the numbers of the interpolants: without values of its own, all of them in
+        turn. `component` and `rhs` also have arrays: ``c.A[i, j]``. Integers stay integers.
+        ``c.A[i] @ y`` is a dot product.
 
     Raises
     ------
@@ -96,36 +110,52 @@ class VectorField(HoldsFunctions):
     rhs: Callable[..., None] | None = None
     constants: Any = field(default=None, hash=False, compare=False)
     correlation: Any = None
+    interpretation: Literal["ito", "stratonovich"] = "ito"
+    mass: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "parameters", _names("parameters", self.parameters))
         object.__setattr__(self, "delays", tuple(sequence("delays", self.delays, "pairs")))
+        choice("interpretation", self.interpretation, ("ito", "stratonovich"))
         if self.component is not None or self.rhs is not None:
             self._check_arrays()
             return
-        if self.constants is not None:
-            raise ModelError(
-                "constants are for a field whose variables are arrays, component= or rhs=; an array"
-                " may have one element, variables={'x': 1}"
-            )
         object.__setattr__(self, "variables", _names("variables", self.variables))
         if not self.variables:
             raise ModelError("variables is empty; a vector field has at least one variable")
         self._check_shared()
+        known = with_inputs(self.constants, self.parameters, self.variables)
+        object.__setattr__(self, "parameters", known)
         object.__setattr__(self, "delays", tuple(self._delay(one) for one in self.delays))
         tuples = {"y": self.variables, "yd": self.delays, "p": self.parameters}
         if not self.delays:
             del tuples["yd"]
         lengths = {"t": None, **{name: len(names) for name, names in tuples.items()}}
-        check_function(self.function, lengths, self.variables)
+        function = ready(self.function, lengths, self.variables, "function", known)
+        object.__setattr__(self, "function", function)
         if self.diffusion is not None:
-            check_function(self.diffusion, lengths, self.variables, "diffusion")
+            noise = ready(self.diffusion, lengths, self.variables, "diffusion", known)
+            object.__setattr__(self, "diffusion", noise)
         if self.correlation is not None:
             if self.diffusion is None:
                 raise ModelError("correlation is for a field with diffusion=")
             rows = correlation_of(self.correlation, len(self.variables))
             object.__setattr__(self, "correlation", rows)
+        if self.mass is not None:
+            object.__setattr__(self, "mass", self._checked_mass())
+
+    def _checked_mass(self) -> tuple[tuple[float, ...], ...]:
+        n = len(self.variables)
+        given = np.array(self.mass, np.float64)
+        mass = np.diag(given) if given.ndim == 1 else given
+        if mass.shape != (n, n) or not np.isfinite(mass).all():
+            raise ModelError(
+                f"mass has shape {given.shape}; expected finite numbers, [{n}] or [{n}, {n}]"
+            )
+        if self.delays or self.diffusion is not None or self.inputs:
+            raise ModelError("a field with a mass matrix has no delays, noise or inputs")
+        return tuple(tuple(map(float, row)) for row in mass)
 
     def _check_shared(self) -> None:
         shared = set(self.variables) & set(self.parameters)
@@ -134,12 +164,14 @@ class VectorField(HoldsFunctions):
 
     def _check_arrays(self) -> None:
         """Check a field whose variables are arrays."""
-        others = {"function": self.function, "correlation": self.correlation}
+        others = {"function": self.function, "correlation": self.correlation, "mass": self.mass}
         for what, given in others.items():
             if given is not None:
                 kind = "component" if self.component is not None else "rhs"
                 raise ModelError(f"{what} and {kind} are both given; a field by {kind} has no "
                                  f"{what} yet")  # fmt: skip
+        if self.interpretation != "ito":
+            raise ModelError("variables that are arrays have noise in the sense of Ito only")
         if self.delays and self.diffusion is not None:
             raise ModelError(
                 "delays and diffusion are both given; variables that are arrays have no noise with "
@@ -177,18 +209,36 @@ class VectorField(HoldsFunctions):
         return len(self.variables) if self.arrays is None else self.arrays.size
 
     def refuse_arrays(self, what: str) -> None:
-        """Refuse variables that are arrays.
+        """Refuse variables that are arrays, and mass matrices.
 
         Raises
         ------
         ModelError
-            They are arrays, and `what` is for single variables; the message names the way out.
+            There are some, and `what` is for neither; the message names the way out.
         """
+        if self.mass is not None:
+            raise ModelError(f"{what} takes fields without a mass matrix")
         if self.arrays is not None:
             raise ModelError(
                 f"{what} takes fields of single variables, and '{self.variables[0]}' is an array; "
                 "name every variable with field_from_equations (40 variables compile in about a "
                 "minute)"
+            )
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Parameters of the inputs; of named variables only."""
+        return inputs_among(self.parameters)
+
+    def refuse_inputs(self, what: str) -> None:
+        """Refuse inputs of named variables, which `what` does not know.
+
+        Raises a PlanError if the field has any.
+        """
+        if self.inputs:
+            raise PlanError(
+                f"{what} has no inputs, and the field has the constant '{self.inputs[0]}'; write "
+                "it as a function of t"
             )
 
     def _delay(self, pair: Any, arrays: Sequence[str] | None = None) -> tuple[str, str | Delay]:
@@ -207,7 +257,9 @@ class VectorField(HoldsFunctions):
             )
         if isinstance(delay, Delay):
             lengths = {"t": None, "y": len(self.variables), "p": len(self.parameters)}
-            check_function(delay.function, lengths, None, f"delay of '{variable}'")
+            what = f"delay of '{variable}'"
+            function = ready(delay.function, lengths, None, what, self.parameters)
+            delay = replace(delay, function=function)
             bounds = (delay.least, delay.most)
             named += [(name, self.parameters, "parameter") for name in bounds if _is_text(name)]
             numbers = [float(value) for value in bounds if not isinstance(value, str)]
@@ -235,13 +287,18 @@ class VectorField(HoldsFunctions):
         return {
             "variables": ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             or self.variables,
-            "parameters": self.parameters or None,
+            "parameters": [one for one in self.parameters if not isinstance(one, Implied)] or None,
+            "inputs": self.inputs or None,
             "delays": ", ".join(
                 f"{name} by {'a function' if isinstance(by, Delay) else by}"
                 for name, by in self.delays
             )
             or None,
-            "noise": "yes" if self.diffusion is not None else None,
+            "noise": None
+            if self.diffusion is None
+            else "yes"
+            if self.interpretation == "ito"
+            else "Stratonovich",
         }
 
     @property
@@ -295,9 +352,12 @@ class VectorField(HoldsFunctions):
                 for name, delay in self.delays
             ]
             text = json.dumps([self.variables, self.parameters, delays])
+            text += "".join(table.digest for one in self.inputs for table in one.tables)
             text += "".join(texts[: 1 if self.diffusion is None else 2])
             if self.correlation is not None:
                 text += json.dumps(self.correlation)
+            text += "" if self.mass is None else json.dumps(self.mass)
+            text += self.interpretation if self.interpretation != "ito" else ""
             found = hashlib.sha256(text.encode()).hexdigest()[:16]
             self._last.update(texts=texts, digest=found)
         return str(self._last["digest"])

@@ -18,9 +18,17 @@ from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.events import bindings_of_events, bindings_of_nodes
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import bindings_of_observables
-from ergode.trajectories.steppers import equations, inside_step, noise, splitting, stepper
+from ergode.trajectories.steppers import (
+    bridges,
+    equations,
+    inside_step,
+    noise,
+    splitting,
+    stepper,
+)
 from ergode.trajectories.steppers.dependences import dependences
 from ergode.trajectories.steppers.derivatives import bindings_of_derivatives, separated
+from ergode.trajectories.steppers.forcing import bindings_of_inputs, level_of
 
 
 def bindings_of(
@@ -44,7 +52,10 @@ def bindings_of(
         LOGS_INSIDE: control.step_log > 0 and control.powers > 0,
         **bindings_of_events(control.events, field, control.recorded),
         **bindings_of_observables(control.observables, field),
+        **bindings_of_inputs(field),
     }
+    if field.mass is not None:
+        bindings[equations.MASS] = field.mass
     if np.ndim(control.atol):
         bindings[stepper.TOLERANCES] = True
     if control.observables:
@@ -69,6 +80,8 @@ def bindings_of(
     if method.scheme:
         assert field.diffusion is not None
         bindings |= noise.bindings_of(field, paths)
+        if control.acts:
+            bindings[bridges.BRIDGES] = True
     if inside_step.EVENTS in bindings:
         # A stochastic step is a straight line: two intervals suffice.  Curved dense output needs
         # at least four.
@@ -98,6 +111,8 @@ def _bindings_of_history(
         )
     if history.breakpoints.size:
         bindings[segments.HISTORY_JUMPS] = len(history.breakpoints)
+    if not shared and not method.scheme and level_of(field):
+        bindings[own_mesh.LEVEL] = level_of(field)
     if field.state_dependent:
         bindings[state_delays.PROPAGATES] = _propagates(field, history.delayed)
         return bindings | _bindings_of_lags(field)

@@ -63,7 +63,7 @@ from ergode.trajectories.adaptive.step import (
 )
 from ergode.trajectories.delays import shared_mesh
 from ergode.trajectories.delays.history_ring import JUMPS
-from ergode.trajectories.delays.own_mesh import begin_free, note_break, pass_goal
+from ergode.trajectories.delays.own_mesh import begin_free, note_break, over_knot, pass_goal
 from ergode.trajectories.delays.segments import (
     CELLS,
     CUT,
@@ -80,6 +80,7 @@ from ergode.trajectories.delays.segments import (
     near_to,
 )
 from ergode.trajectories.delays.state_delays import outside
+from ergode.trajectories.steppers.bridges import BRIDGES, may_pass
 from ergode.trajectories.steppers.equations import (
     INFINITY,
     LOOKS_UP,
@@ -90,6 +91,7 @@ from ergode.trajectories.steppers.equations import (
     is_finite,
     slope,
 )
+from ergode.trajectories.steppers.forcing import past_knots
 from ergode.trajectories.steppers.inside_step import (
     EVENTS,
     DenseStep,
@@ -263,7 +265,7 @@ def _begun(p, me, run, out):
         out.states[0, i, me] = y[i]
     log_step(0, run.origin, y, out.step_log, me)
     return Trajectory(
-        run.origin, y, y, tuple(real(0.0) for e in range(EVENTS)),
+        past_knots(run.origin, p), y, y, tuple(real(0.0) for e in range(EVENTS)),
         tuple(real(0.0) for e in range(EVENTS)),
         tuple(real(s[j]) for j in range(SEEN)), run.sizes[me], real(SMALLEST), False, np.int64(1),
         np.int64(0), np.int64(0), DONE,
@@ -304,7 +306,7 @@ def _at_goal(at, p, n, now, lag, fresh, stored, run):
         goal = shared_mesh.end_of_cell(n, run.origin, width, last)
     elif CELLS:
         if fresh:
-            f, goal = begin_free(t, y, p, run.given, run.jumps, me, stored)
+            f, goal = begin_free(run.origin, y, p, run.given, run.jumps, me, stored)
         else:
             f, goal = pass_goal(t, y, f, p, stored)
         goal = goal if goal < last - near_to(last, run.origin, width) else last
@@ -318,6 +320,7 @@ def _at_goal(at, p, n, now, lag, fresh, stored, run):
 def _one_step(at, goal, history, p, n, stored, run, out):
     """The trajectory after one attempted step."""
     t, y, f, h, me = at.t, at.y, at.f, at.h, stored.me
+    begin = t
     g, met, s, cursor, kept_count, rejected_count = (
         at.g, at.met, at.s, at.cursor, at.kept_count, at.rejected_count,
     )  # fmt: skip
@@ -339,6 +342,8 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         if EVENTS > 0:
             inside = DenseStep(t, size, y, completed(t, size, y, k, history, p), history, p)
             looked = looked or may_happen(gaps_at_nodes(g, g1, inside)) or begins_on_surface(g)
+            if BRIDGES:
+                looked = looked or may_pass(g, g1, inside)
         if LOGS_INSIDE:
             entire = completed(t, size, y, k, history, p)
             log_inside(kept_count + 1, size, entire, out.step_log, me)
@@ -347,7 +352,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         if looked:
             inside = DenseStep(t, size, y, k, history, p)
             t2, y2, f2, y1, f1, g1, cursor, which, outcome = settle(
-                inside, (t1, y1, f1), g, g1, me, cursor, run, out
+                inside, (t1, y1, f1), g, g1, me, cursor, run, out, noise
             )
         if SEEN > 0:
             inside = DenseStep(t, size, y, k, history, p)
@@ -364,6 +369,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
             met = met_here(met, g)
         kept_count += 1
         log_step(kept_count, t, y, out.step_log, me)
+        t, f = over_knot(begin, t, y, f, history, p, stored)
     else:
         rejected_count += 1
     if ADAPTS:

@@ -34,7 +34,7 @@ from ergode.trajectories.adaptive.step import (
 )
 from ergode.trajectories.delays import shared_mesh
 from ergode.trajectories.delays.history_ring import DELAYED, JUMPS, slot_count
-from ergode.trajectories.delays.own_mesh import begin_free, note_break, pass_goal
+from ergode.trajectories.delays.own_mesh import begin_free, note_break, over_knot, pass_goal
 from ergode.trajectories.delays.segments import (
     CELLS,
     CUT,
@@ -54,6 +54,7 @@ from ergode.trajectories.delays.segments import (
 )
 from ergode.trajectories.delays.state_delays import outside
 from ergode.trajectories.steppers import equations
+from ergode.trajectories.steppers.bridges import BRIDGES, may_pass
 from ergode.trajectories.steppers.equations import (
     COEFFICIENTS,
     EPSILON,
@@ -67,6 +68,7 @@ from ergode.trajectories.steppers.equations import (
     slope,
 )
 from ergode.trajectories.steppers.explicit import EXTRA_C
+from ergode.trajectories.steppers.forcing import INPUTS, past_knots
 from ergode.trajectories.steppers.inside_step import (
     EVENTS,
     DenseStep,
@@ -224,12 +226,12 @@ def load(lane, me, run, lanes, out):
         f0, end = begin_free(begin, y0, q, run.given, run.jumps, me, stored)
         lanes.goal[lane] = end if end < last - near_to(last, begin, lanes.width[lane]) else last
     else:
-        f0 = slope(begin, y0, (), q)
+        f0 = slope(past_knots(begin, q), y0, (), q)
     put(lane, lanes.y, y0)
     put(lane, lanes.f, f0)
     for i in unroll(range(VARIABLES)):
         out.states[0, i, me] = y0[i]
-    lanes.t[lane] = begin
+    lanes.t[lane] = past_knots(begin, q)
     lanes.previous[lane] = SMALLEST
     lanes.last_step_rejected[lane] = 0
     lanes.tried[lane] = 0
@@ -284,6 +286,8 @@ def try_steps(run, lanes):
             inside = DenseStep(t[lane], step_size, y0, entire, history, q)
             g0 = tuple(lanes.g[e, lane] for e in range(EVENTS))
             found = found | may_happen(gaps_at_nodes(g0, g_end, inside)) | begins_on_surface(g0)
+            if BRIDGES:
+                found = found | may_pass(g0, g_end, inside)
             for e in unroll(range(EVENTS)):
                 lanes.g1[e, lane] = g_end[e]
         put(lane, lanes.y1, y_end)
@@ -320,6 +324,7 @@ def look_into(lane, me, run, lanes, out):
         tuple(lanes.g[e, lane] for e in range(EVENTS)),
         tuple(lanes.g1[e, lane] for e in range(EVENTS)),
         me, lanes.cursor[lane], run, out,
+        (run.source, run.offset + me, lanes.whole[NUMBER, lane], lanes.whole[CUT, lane]),
     )  # fmt: skip
     lanes.acted[lane] = real(which)
     put(lane, lanes.y1, y_next)
@@ -385,12 +390,24 @@ def commit(run, lanes, out):
         if LOGS_STEPS and kept:
             number = np.int64(lanes.kept_count[lane])
             log_step(number, now, state_in(lane, y), out.step_log, lanes.who[lane])
+        if len(INPUTS) > 0 and kept:
+            _pass_knot(lane, before, run, lanes)
         ended = over & (working[lane] > 0.0)
         working[lane] += 1.0 if ended else 0.0
         ends += 1 if ended else 0
         if CELLS:
             waits += 1 if (working[lane] == 1.0) & (now >= goal[lane]) else 0
     return ends, waits
+
+
+def _pass_knot(lane, before, run, lanes):
+    """Go on behind a knot, if a step of a lane from the time `before` ends there."""
+    stored = stored_in(lane, run, lanes)
+    lanes.t[lane], f = over_knot(
+        before, lanes.t[lane], state_in(lane, lanes.y), state_in(lane, lanes.f),
+        history_here(stored), parameters_in(lane, lanes), stored,
+    )  # fmt: skip
+    put(lane, lanes.f, f)
 
 
 def _note_break(lane, run, lanes):

@@ -13,6 +13,7 @@ from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.models.fields.delay import Delay
+from ergode.models.fields.inputs import Tables
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.arguments import Out, Run, Storage
 from ergode.trajectories.adaptive.bindings import bindings_of
@@ -24,6 +25,7 @@ from ergode.trajectories.delays import segments
 from ergode.trajectories.delays.history import InitialHistory
 from ergode.trajectories.delays.mesh import Mesh, plan_mesh
 from ergode.trajectories.methods import Method
+from ergode.trajectories.steppers.forcing import level_of
 from ergode.trajectories.steppers.inside_step import EVENTS
 from ergode.trajectories.steppers.noise import OWN_PATHS, Paths
 from ergode.trajectories.steppers.observing import SEEN
@@ -66,6 +68,7 @@ class Runner:
         self._paths = paths
         self._grid = times
         self._times = device.put(times.astype(precision))
+        self._tables = Tables(field.parameters, device, precision)
         self._variable_count = len(field.variables)
         self.widest = 0.0  # widest cell [time]
         self.interrupted = False
@@ -130,7 +133,9 @@ class Runner:
         outcome = None
         todo, rows = np.arange(count), (initial, parameters, which)
         # Initial guess: the error of a quintic is proportional to the sixth power of the width.
-        wanted = max(_CELLS, 0.8 * self.control.rtol ** (-1 / (2 * self.points)))
+        # Beside knots of inputs there are cubics, whose errors are not estimated.
+        points = 2 if level_of(self.field) else self.points
+        wanted = max(_CELLS, 0.8 * self.control.rtol ** (-1 / (2 * points)))
         for attempt in range(_REFINEMENTS + 1):
             final = attempt == _REFINEMENTS or wanted >= _MOST_CELLS
             states, given, numbers = rows
@@ -184,6 +189,7 @@ class Runner:
             step=control.step,
             free=self.field.state_dependent
             or control.acts
+            or (not noisy and level_of(self.field) > 0)
             or (self.history is not None and self.history.breakpoints.size > 0),
             **({"least_lag": 2, "apart": 1} if noisy else {}),
         )  # fmt: skip
@@ -255,8 +261,9 @@ class Runner:
         own = np.ndim(control.atol) > 0
         atol = tuple(map(real, np.atleast_1d(control.atol))) if own else real(control.atol)
         return Run(
-            self._times, placed(initial), placed(parameters), placed(sizes), placed(frame, 1),
-            put(plan.lags), put(plan.breaks), placed(given), placed(breakpoints), real(limit),
+            self._times, placed(initial), placed(self._tables.placed(parameters)),
+            placed(sizes), placed(frame, 1), put(plan.lags), put(plan.breaks), placed(given),
+            placed(breakpoints), real(limit),
             real(control.rtol), atol, real(control.max_step),
             real(control.observe_from), np.int64(self.most_steps(plan)), self._paths.source,
             np.int64(self._paths.first + which[0]), real(self._grid[0]), real(self._grid[-1]),

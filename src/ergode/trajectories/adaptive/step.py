@@ -10,6 +10,7 @@ import numpy as np
 from ergode.core.compiler.language import fma, no_unroll, option, real, unroll
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.control import error_size
+from ergode.trajectories.steppers.bridges import BRIDGES, onto_surface, passages
 from ergode.trajectories.steppers.equations import (
     EPSILON,
     INFINITY,
@@ -18,6 +19,7 @@ from ergode.trajectories.steppers.equations import (
     is_finite,
     slope,
 )
+from ergode.trajectories.steppers.forcing import INPUTS, knot_after, past_knots
 from ergode.trajectories.steppers.inside_step import (
     ACTS,
     DIRECTIONS,
@@ -97,6 +99,9 @@ def attempt(t, h, goal, soonest, wary, y, f, history, p, rtol, atol, noise):
 
 def _noisy_step(t, goal, y, f, history, p, noise):
     left = goal - t
+    t = past_knots(t, p)
+    if len(INPUTS) > 0:
+        f = slope(t, y, delayed(t, y, history, p), p)
     end = tuple(fma(left, f[i], y[i]) for i in range(VARIABLES))
     y1 = with_noise(
         t, left, y, delayed(t, y, history, p), end, f, p, noise[0], noise[1], noise[2], noise[3]
@@ -108,6 +113,8 @@ def _noisy_step(t, goal, y, f, history, p, noise):
 def _smooth_step(t, h, goal, soonest, wary, y, f, history, p, rtol, atol):
     if len(PROBES) > 0 and not SEARCHED:
         goal = min(goal, soonest) if wary & (soonest > t) else goal
+    if len(INPUTS) > 0:
+        goal = min(goal, knot_after(t, p))
     left = goal - t
     # A remainder too small to advance the time is merged into this step.
     whole = h * (1.0 + 64.0 * EPSILON) < left
@@ -121,12 +128,12 @@ def _smooth_step(t, h, goal, soonest, wary, y, f, history, p, rtol, atol):
     return size, end, y1, f1, k, log_error
 
 
-def settle(inside, end, g0, g1, me, cursor, run, out):
+def settle(inside, end, g0, g1, me, cursor, run, out, noise):
     """Save states and find events within an accepted step.
 
     `inside` is the step as a `DenseStep` without the extra stages of the dense output.  `end` is
     time, state and slope at its end.  `g0` and `g1` are the event functions at both ends.  `cursor`
-    is the index of the next time to save.
+    is the index of the next time to save, and `noise` that of `attempt`.
 
     Returns time, state and slope at the end of the step before an event acts; state, slope and
     event functions after it; the next `cursor`; the event that acts (or -1); and the outcome, DONE
@@ -139,7 +146,9 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
     which = -1
     endless = False
     if EVENTS > 0:
-        nodes = nodes_after_begin(gaps_at_nodes(g0, g1, inside), t == run.origin, inside)
+        nodes = nodes_after_begin(
+            gaps_at_nodes(g0, g1, inside), t <= past_knots(run.origin, p), inside
+        )
         g0 = nodes[0]
         g1 = numbers_throughout(nodes)
         # Within a step of a few roundings no state leaves the surface of an event that has acted.
@@ -149,6 +158,8 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
             _first_of(e, nodes, inside) if ACTS[e] and not stays[e] else real(2.0)
             for e in range(EVENTS)
         )
+        if BRIDGES:
+            first = passages(g0, g1, first, inside, noise)
         for e in unroll(range(EVENTS)):
             if ACTS[e] and (first[e] < stop or (first[e] == 1.0 and which < 0)):
                 stop = first[e]
@@ -162,6 +173,9 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
     if which >= 0 and stop < 1.0:
         t2 = t + stop * h
         y2 = between(stop, y, k)
+        if BRIDGES:
+            for e in unroll(range(EVENTS)):
+                y2 = onto_surface(e, t2, y2, inside) if which == e else y2
         f2 = slope(t2, y2, delayed(t2, y2, history, p), p)
     times = run.times
     # A time at which an event acts, up to rounding, is before it.
@@ -187,7 +201,7 @@ def settle(inside, end, g0, g1, me, cursor, run, out):
         while goes_on:
             for e in unroll(range(EVENTS - EDGES)):
                 if due[e] and not had[e]:
-                    _record(e, t2, y3, me, run, out)
+                    _record(e, _time_of(stop, inside), y3, me, run, out)
                     if ACTS[e]:
                         outcome = STOPPED if ENDS[e] else outcome
                         changed = act(real(e), t2, y3, delayed(t2, y3, history, p), p)
@@ -236,7 +250,12 @@ def _record_passing(e, stop, g, slopes, inside, me, run, out):
         x, at = next_crossing(e, DIRECTIONS[e], at, g, slopes, inside)
         if x <= stop:
             state = between(x, inside.y, inside.k)
-            _record(e, inside.t + x * inside.h, state, me, run, out)
+            _record(e, _time_of(x, inside), state, me, run, out)
+
+
+def _time_of(x, inside):
+    """Time at the fraction `x` of a step; within rounding of its beginning that time."""
+    return inside.t + x * inside.h if x > EPSILON else inside.t
 
 
 def _record(e, t, y, me, run, out):

@@ -182,7 +182,7 @@ def fit(
     most = integer("max_evaluations", max_evaluations, 1, 2**31)
     more = integer("starts", starts, 0, 100_000)
     events = tuple(sequence("events", events, "ZeroCrossing"))
-    check_events(events, field)
+    events = check_events(events, field)
     parameters = {} if parameters is None else parameters
     layout = lay_out(
         {"initial": field.variables, "parameters": field.parameters},
@@ -320,7 +320,7 @@ class _Trial:
         layout: Layout, given: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any],
     ) -> None:  # fmt: skip
         self._names, self._layout, self._given, self._options = names, layout, given, options
-        self._variational = Variational(field, names, events)
+        self._field, self._variational = field, Variational(field, names, events)
         self.count = 0
 
     def at(self, point: np.ndarray) -> xarray.Dataset:
@@ -341,7 +341,9 @@ class _Trial:
         def column(name: str) -> np.ndarray:
             return now[name] if name in now else np.tile(self._layout.rows[name], count)
 
-        columns = {what: {name: column(name) for name in one} for what, one in self._given.items()}
+        field = self._field
+        names = {"initial": field.variables, "parameters": field.parameters}
+        columns = {what: {name: column(name) for name in some} for what, some in names.items()}
         found = self._integrate(columns)
         self.count += count
         states, slopes, status = (

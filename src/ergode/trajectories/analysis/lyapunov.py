@@ -152,6 +152,8 @@ def lyapunov_spectrum(
     digest = field.digest
     if field.state_dependent:
         raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
+    if field.mass is not None:
+        raise PlanError("Lyapunov exponents are for fields without a mass matrix")
     if field.diffusion is not None:
         raise PlanError("a Lyapunov spectrum is for fields without noise; this field has diffusion")
     refuse_idle(max_steps=(bool(field.delays) and max_steps != _MAX_STEPS, "steps have one size"))

@@ -26,7 +26,7 @@ from ergode.core.errors import ModelError, PlanError
 from ergode.core.inputs import recorded
 from ergode.core.results import SWEPT, Variable
 from ergode.models.fields.vector_field import VectorField, check_field
-from ergode.models.sweep import TRAJECTORY, Grid, lay_out
+from ergode.models.sweep import TRAJECTORY, Grid, Implied, lay_out
 from ergode.trajectories.analysis.array_sensitivities import of_arrays
 from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.integrate import integrate
@@ -134,7 +134,7 @@ def sensitivities(
             device=device, precision=precision,
         )  # fmt: skip
     names = checked_names(field, "with_respect_to", with_respect_to)
-    check_events(events, field)
+    events = check_events(events, field)
     lay_out(
         {"initial": field.variables, "parameters": field.parameters},
         {"initial": initial, "parameters": parameters},
@@ -202,7 +202,13 @@ def checked_names(field: VectorField, argument: str, given: Sequence[str]) -> li
     if isinstance(given, str):
         raise ModelError(f"{argument} is {given!r}; expected a list of names")
     names = list(sequence(argument, given, "names"))
-    known = (*field.variables, *field.parameters)
+    if shifted := [one for one in field.inputs if one.is_shifted]:
+        raise PlanError(
+            f"sensitivities do not support steps of an input at times that depend on the state or "
+            f"on parameters, and '{shifted[0]}' is not called with t alone; use kind='linear'"
+        )
+    parameters = [one for one in field.parameters if not isinstance(one, Implied)]
+    known = (*field.variables, *parameters)
     delays = {delay for _, delay in field.delays}
     if not names:
         raise ModelError(f"{argument} is empty; name parameters or variables")

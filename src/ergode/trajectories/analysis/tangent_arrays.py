@@ -93,6 +93,7 @@ def one_array_with_tangents(
     `with_one` is the field with one tangent vector as further named variables: a loop over the
     vectors needs no code for each.
     """
+    field.refuse_inputs("a spectrum of this many exponents")
     whole = with_arrays(field)
     name, size = whole.variables[0], len(field.variables)
     tangents = tangent_name(name)

@@ -7,6 +7,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.core.group import TEAM
+from ergode.models.fields.inputs import Tables
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
@@ -32,6 +33,7 @@ class Evaluator:
         self.arrays, self.size, self._device = field.arrays, field.arrays.size, device
         self._shared = shared_arguments(field.arrays, control, times, device, "float64")
         bindings = bindings_of_arrays(field.arrays, len(field.parameters))
+        self._tables = Tables(field.parameters, device, "float64")
         self._blocks = 1 if field.arrays.in_place else -(-self.size // BLOCK)
         self._is_compiled = False
         self._slopes = kernels.cpu_kernel(
@@ -44,8 +46,8 @@ class Evaluator:
         """Take the trajectories that begin at `initial` [unknown, trajectory]."""
         count = initial.shape[1]
         self._run = run_of(
-            self._shared, self._device, "float64", initial, parameters, np.zeros(count),
-            np.full(count, self._blocks),
+            self._shared, self._device, "float64", initial, self._tables.placed(parameters),
+            np.zeros(count), np.full(count, self._blocks),
         )  # fmt: skip
 
     def first(self, me: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.models.fields.arrays import ArrayField
+from ergode.models.fields.inputs import Tables
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
@@ -124,6 +125,7 @@ class Runner:
         self.field, self.arrays, self.control = field, field.arrays, control
         self.device, self.precision = device, precision
         self.bindings = bindings_of(field, method, control, precision, paths)
+        self._tables = Tables(field.parameters, device, precision)
         self.resumes = checkpoint.is_asked()
         if self.resumes:
             self.bindings[group.RESUMES] = True
@@ -260,8 +262,9 @@ class Runner:
         if self.field.delays:
             own["delays"] = self.delayed.arguments(parameters, sizes)
         return run_of(
-            {**self._shared, **own}, self.device, self.precision, initial, parameters, sizes, counts
-        )
+            {**self._shared, **own}, self.device, self.precision, initial,
+            self._tables.placed(parameters), sizes, counts,
+        )  # fmt: skip
 
 
 def shared_arguments(

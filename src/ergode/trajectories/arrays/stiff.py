@@ -18,6 +18,7 @@ from ergode.core.compiler.source import Precision, Target
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
+from ergode.models.fields.inputs import knots_within
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.arrays.evaluator import Evaluator
@@ -118,14 +119,22 @@ def suited(
     return free if band is None and field.size > _SPARSE else direct
 
 
-def with_arrays(field: VectorField) -> VectorField:
-    """The same equations with one array in place of named variables, which a matrix needs."""
+def with_arrays(field: VectorField, times: np.ndarray | None = None) -> VectorField:
+    """The same equations with one array in place of named variables, which a matrix needs.
+
+    A field with inputs is for a run from the first to the last of `times`.
+    """
     n = len(field.variables)
     state = "".join(f"y[{i}], " for i in range(n))
     slopes = "".join(f"    dy[{i}] = f[{i}]\n" for i in range(n))
     text = f"def rhs(t, y, dy, p):\n    f = rate(t, ({state}), p)\n{slopes}"
     rhs = function_from_text(text, {"rate": field.function})
-    return VectorField(rhs=rhs, variables=("state", n), parameters=field.parameters)
+    made = VectorField(rhs=rhs, variables=("state", n), parameters=field.parameters)
+    if field.inputs:
+        assert made.arrays is not None and times is not None
+        knots = tuple(knots_within(field.parameters, times).tolist())
+        vars(made)["arrays"] = replace(made.arrays, further_knots=knots)
+    return made
 
 
 def watched_with_arrays(field: VectorField, control: Control) -> Control:

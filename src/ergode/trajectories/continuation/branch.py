@@ -222,6 +222,7 @@ def branch(
 def _check_model(field: VectorField) -> None:
     check_field(field)
     field.refuse_arrays("a branch")
+    field.refuse_inputs("a branch")
     if field.diffusion is not None:
         raise PlanError("a branch is for fields without noise; this field has a diffusion")
     if field.state_dependent:

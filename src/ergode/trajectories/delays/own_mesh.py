@@ -41,9 +41,11 @@ from ergode.trajectories.steppers.equations import (
     delayed,
     slope,
 )
+from ergode.trajectories.steppers.forcing import INPUTS, beyond, past_knots
 from ergode.trajectories.steppers.inside_step import EDGES, EVENTS, KEPT, gaps_here
 
 TAUS = option(())  # index of each delay's parameter
+LEVEL = option(0)  # of the breakpoints at knots of inputs; 0 where there are none
 
 
 def note_break(which, t, y, f, y1, f1, g1, history, p, stored, rtol, atol):
@@ -64,6 +66,16 @@ def note_break(which, t, y, f, y1, f1, g1, history, p, stored, rtol, atol):
         make_breakpoint(t, 0, y, f, y1, f1, stored)
     stored.whole[CUT, stored.me] += 1
     return f1, g1
+
+
+def over_knot(before, t, y, f, history, p, stored):
+    """Time and slope with which to go on after a step from `before`; a knot is a breakpoint."""
+    if len(INPUTS) == 0:
+        return t, f
+    moved, f1 = beyond(before, t, y, f, history, p)
+    if LEVEL > 0 and moved > t:
+        make_breakpoint(t, LEVEL, y, f, y, f1, stored)
+    return moved, f1
 
 
 def begin_free(t, y, p, given, jumps, column, stored):
@@ -105,7 +117,7 @@ def begin_free(t, y, p, given, jumps, column, stored):
                     after += 1 if jumps[j, 0] <= t - real(lags[d]) else 0
                 whole[READ + len(PLACES) + d, me] = after
     goal = read_all(p, stored)
-    f = slope(t, y, delayed(t, y, history_here(stored), p), p)
+    f = slope(past_knots(t, p), y, delayed(t, y, history_here(stored), p), p)
     if LOOKS_UP and HISTORY_JUMPS > 0:  # a delayed time that begins on a jump may move back
         before, rates = next_breakpoints(stored), rates_of(t, y, f, p, stored)
         find_pieces(t, y, f, p, stored)

@@ -16,6 +16,7 @@ from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.core.status import Status
 from ergode.trajectories.steppers.equations import EPSILON, VARIABLES, slope
 from ergode.trajectories.steppers.explicit import A, B, C
+from ergode.trajectories.steppers.forcing import past_knots
 from ergode.trajectories.steppers.inside_step import between
 from ergode.trajectories.steppers.noise import SCHEME, with_noise
 from ergode.trajectories.steppers.splitting import DRIFTS, average_slope
@@ -64,9 +65,10 @@ class Kept(NamedTuple):
 
 def slopes_of_stages(t, h, y, delayed, p):
     """Slopes at every stage of a step; `delayed[s]` holds the delayed values at stage s."""
+    begin = past_knots(t, p)
     if len(DRIFTS) > 0:
-        return slope(t, y, (), p), average_slope(t, h, y, p)
-    k = (slope(t, y, delayed[0], p),)
+        return slope(begin, y, (), p), average_slope(t, h, y, p)
+    k = (slope(begin, y, delayed[0], p),)
     for s in unroll(range(1, len(C))):
         k = k + (  # noqa: RUF005
             slope(
@@ -105,7 +107,7 @@ def ended(t, h, y, k, yd, p, source, trajectory, step):
     """State at the end of a step, with noise."""
     end = step_end(h, y, k)
     if SCHEME > 0:
-        return with_noise(t, h, y, yd, end, k[0], p, source, trajectory, step)
+        return with_noise(past_knots(t, p), h, y, yd, end, k[0], p, source, trajectory, step)
     return end
 
 

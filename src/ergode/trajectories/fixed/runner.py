@@ -15,6 +15,7 @@ from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
 from ergode.core.status import Status
+from ergode.models.fields.inputs import Tables
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.delays import history_ring
 from ergode.trajectories.delays.history_ring import hermite_slope_weights, hermite_weights
@@ -26,6 +27,7 @@ from ergode.trajectories.fixed.pieces import in_pieces
 from ergode.trajectories.fixed.tangents import TANGENTS
 from ergode.trajectories.steppers import equations, explicit, noise, splitting, stepper
 from ergode.trajectories.steppers.derivatives import separated
+from ergode.trajectories.steppers.forcing import bindings_of_inputs
 from ergode.trajectories.steppers.tableaus import Tableau, hermite_dense
 
 _THREADS = 128
@@ -58,6 +60,7 @@ def bindings_of(
         history_ring.JUMPS: jumps,
         TANGENTS: tangents,
         noise.SCHEME: scheme,
+        **bindings_of_inputs(field),
     }
     if tableau.kicks:
         bindings |= splitting.bindings_of(tableau.drifts, tableau.kicks, separated(field))
@@ -138,6 +141,7 @@ class Ensemble:
         self.delay_count = len(field.delays)
         self.delayed_count = len({variable for variable, _ in field.delays})
         self._origin = np.dtype(precision).type(times[0])
+        self._tables = Tables(field.parameters, device, precision)
         self._times = device.put((times - times[0]).astype(precision))
         self._threads = _THREADS_OF[device.target](self)
 
@@ -222,7 +226,7 @@ class Ensemble:
     ) -> Run:  # fmt: skip
         """Kernel inputs of a chunk of trajectories, on the device."""
         put = self.device.put
-        rows = (initial[:, chunk], parameters[:, chunk], steps.size[chunk])
+        rows = (initial[:, chunk], self._tables.placed(parameters[:, chunk]), steps.size[chunk])
         initial, parameters, sizes = (put(np.asarray(row, self.precision)) for row in rows)
         begin, every, since = (0, 1, 0.0) if growth is None else growth.renewal
         renewal = np.int64(begin), np.int64(every), np.dtype(self.precision).type(since)

@@ -23,6 +23,7 @@ import numpy as np
 from ergode.core.compiler.bundle import formula_text
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.syntax import function_from_text, syntax
+from ergode.core.math import tables
 from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import jacobian
@@ -58,10 +59,27 @@ def _expm1(x: Any) -> Any:
     return sympy.exp(x) - 1
 
 
+_READS = (tables.input_value, tables.input_slope, tables.input_curvature)
+
+
+@lru_cache
+def _read(order: int) -> Any:
+    """The SymPy function of the values of an input, or of a derivative of them by the time."""
+    import sympy
+
+    def derivative(call: Any, which: int = 5) -> Any:
+        return _read(order + 1)(*call.args) if which == 5 else sympy.Integer(0)
+
+    # Numbers of tables and their address are no quantities: nothing is derived by them.
+    return type(_READS[order].__name__, (sympy.Function,), {"fdiff": derivative, "is_real": True})
+
+
 def _symbolic(value: Any) -> Any:
     """The SymPy counterpart of a value, or the value itself."""
     import sympy
 
+    if value in _READS:
+        return _read(_READS.index(value))
     if value is math or value is np:
         return _Symbolic(value)
     for module in (math, np, builtins):
@@ -141,16 +159,20 @@ def function_of(name: str, arguments: str, expressions: Sequence[Any]) -> Functi
     lines = [f"    {symbol} = {_text(value)}\n" for symbol, value in shared]
     values = "".join(f"{_text(value)}, " for value in reduced)
     text = f"def {name}({arguments}):\n{''.join(lines)}    return ({values})\n"
-    return function_from_text(text, {"math": math})
+    reads = {one.__name__: one for one in _READS if one.__name__ in text}
+    return function_from_text(text, {"math": math, **reads})
 
 
 def _text(expression: Any) -> str:
     import sympy
 
-    text = str(sympy.pycode(expression, fully_qualified_modules=True))
+    reads = {one.__name__: one.__name__ for one in _READS}
+    text = str(sympy.pycode(expression, fully_qualified_modules=True, user_functions=reads))
     words = set(re.findall(r"[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_0-9]+)?", text))
     for word in words:
-        plain = re.fullmatch(r"t|y|yd|sd|p|s|v|w|shared_\d+|abs|if|else|and|or|not|e\d*", word)
+        plain = re.fullmatch(
+            r"t|y|yd|sd|p|s|v|w|shared_\d+|abs|if|else|and|or|not|e\d*|input_[a-z]+", word
+        )
         known = word.startswith("math.") and hasattr(math, word[5:])
         if not (plain or known):
             raise ValueError(f"'{word}' has no form in plain arithmetic")

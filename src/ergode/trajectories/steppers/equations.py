@@ -12,6 +12,7 @@ PARAMETERS = option(0)
 PLACES = option(())  # for each delay, index of its variable among the stored variables
 COEFFICIENTS = option(4)  # coefficients of the interpolating polynomial: 4 (cubic) or 6 (quintic)
 LOOKS_UP = option(False)  # whether delays depend on the state: every stage looks up its history
+MASS = option(())  # rows of the mass matrix; empty for the identity
 EPSILON = option(2.0**-52)  # machine epsilon of the working precision
 
 rhs = option()  # rhs(t, y, yd, p), or without delays rhs(t, y, p): the user's function
@@ -25,8 +26,19 @@ def parameters_in(lane, rows):
     return tuple(rows[i, lane] for i in range(PARAMETERS))
 
 
+def massed(u):
+    """The mass matrix times a vector."""
+    if len(MASS) > 0:
+        return tuple(
+            sum((MASS[i][j] * u[j] for j in range(VARIABLES) if MASS[i][j] != 0.0), real(0.0))
+            for i in range(VARIABLES)
+        )
+    else:  # MASS is an option: only one branch is compiled
+        return u
+
+
 def slope(t, y, yd, p):
-    """Derivative of every variable."""
+    """Derivative of every variable; with a mass matrix its product with the derivatives."""
     f = rhs(t, y, yd, p) if len(PLACES) > 0 else rhs(t, y, p)
     return tuple(real(f[i]) for i in range(VARIABLES))
 

@@ -25,7 +25,14 @@ import math
 from typing import Any, NamedTuple
 
 from ergode.core.compiler.language import ByPrecision, fma, option, real, unroll
-from ergode.trajectories.steppers.equations import EPSILON, VARIABLES, delayed, is_finite, slope
+from ergode.trajectories.steppers.equations import (
+    EPSILON,
+    VARIABLES,
+    delayed,
+    is_finite,
+    massed,
+    slope,
+)
 from ergode.trajectories.steppers.linear import solved
 from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.stepper import DENSE, PROBES
@@ -131,7 +138,7 @@ def _defect(x, scale, t, h, y, k, history, p):
     time = fma(x, h, t)
     state = between(x, y, k)
     g = slope(time, state, delayed(time, state, history, p), p)
-    moved = slopes_between(x, k)
+    moved = massed(slopes_between(x, k))
     per = scale / h
     return tuple(fma(-scale, g[i], per * moved[i]) for i in range(VARIABLES))
 
@@ -436,25 +443,28 @@ def towards_zero(e, a, ga, b, inside):
 
 
 def locate(e, a, ga, b, gb, inside):
-    """Fraction of the step, just after the zero of event `e` between `a` and `b`."""
-    if gb == 0.0:
+    """Fraction of the step, just after the zero of event `e` between `a` and `b`.
+
+    Where the function is zero over a stretch, that is where the stretch begins.
+    """
+    is_mark = abs(ga) <= 8.0 * KEPT  # the value is zero
+    if gb == 0.0 and is_mark:
         return b
     side = 0
     for _ in range(_LOCATING):
         x = (a * gb - b * ga) / (gb - ga)
         x = x if (x > a and x < b) else 0.5 * (a + b)
-        if abs(ga) <= 8.0 * KEPT:  # a mark: the value is zero
+        if abs(ga) <= 8.0 * KEPT:
             x = a + 0.0625 * (b - a)
         if x <= a or x >= b:
             break
         g = value_at(e, x, inside)
-        if (g > 0.0) == (gb > 0.0) and g != 0.0:
+        if g == 0.0 or (g > 0.0) != (ga > 0.0):
             b, gb = x, g
+            if g == 0.0 and is_mark:
+                break
             ga = 0.5 * ga if side == 1 else ga
             side = 1
-        elif g == 0.0:
-            b = x
-            break
         else:
             a, ga = x, g
             gb = 0.5 * gb if side == -1 else gb

@@ -2,6 +2,8 @@
 
     dy_i = f_i(t, y) dt + g_i(t, y) dW_i
 
+in the sense of Ito, or of Stratonovich: there `euler-maruyama` is the method of Euler and Heun, and
+`milstein` lacks the term of the quadratic variation.
 Every variable has a Wiener process; processes may be correlated.  If g_i depends on another
 variable or a delayed value, only `euler-maruyama` keeps its order.  Correlations change no order:
 each equation sees one process.  Increments of independent processes are functions of (seed, path,
@@ -13,7 +15,8 @@ Strong orders: `euler-maruyama` 1/2, `milstein` (derivative-free) 1, and `sra1` 
 g depends on time only).
 
 P. E. Kloeden, E. Platen, "Numerical Solution of Stochastic Differential Equations" (1992), eqs.
-10.2.4 and 11.1.7; A. Roessler, SIAM J. Numer. Anal. 48, 922 (2010), table 6.1.
+10.2.4 and 11.1.7; W. Ruemelin, SIAM J. Numer. Anal. 19, 604 (1982); A. Roessler, SIAM J.
+Numer. Anal. 48, 922 (2010), table 6.1.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers.equations import PLACES, VARIABLES, slope
 
 SCHEME = option(0)  # 0 no noise, 1 Euler-Maruyama, 2 Milstein, 3 SRA1
+STRATONOVICH = option(False)  # whether the integrals are those of Stratonovich, not of Ito
 SUMMED = option(False)  # whether a step sums several increments
 SHARED = option(False)  # whether several trajectories have one path
 MIXTURE = option(())  # weights of independent processes in each; empty if all are independent
@@ -87,9 +91,21 @@ def with_noise(t, h, y, yd, end, f, p, source, trajectory, step, cut=0):
             )
             for i in range(VARIABLES)
         )
+    if SCHEME == 1 and STRATONOVICH:
+        ahead = tuple(fma(g[i], w[i][0], end[i]) for i in range(VARIABLES))
+        g1 = spread(t + h, ahead, yd, p)
+        g = tuple(0.5 * (g[i] + g1[i]) for i in range(VARIABLES))
     if SCHEME == 1:
         return tuple(fma(g[i], w[i][0], end[i]) for i in range(VARIABLES))
     root = math.sqrt(h)
+    if SCHEME == 2 and STRATONOVICH:
+        # A one-sided difference has an error whose mean is not zero, and which adds up.
+        above = spread(t, tuple(fma(root, g[i], y[i]) for i in range(VARIABLES)), yd, p)
+        below = spread(t, tuple(fma(-root, g[i], y[i]) for i in range(VARIABLES)), yd, p)
+        return tuple(
+            fma(g[i], w[i][0], end[i]) + (above[i] - below[i]) * w[i][0] * w[i][0] / (4.0 * root)
+            for i in range(VARIABLES)
+        )
     if SCHEME == 2:
         moved = spread(
             t, tuple(fma(root, g[i], fma(h, f[i], y[i])) for i in range(VARIABLES)), yd, p
@@ -142,4 +158,6 @@ def bindings_of(field: VectorField, paths: Paths) -> dict[Any, Any]:
     bindings = {diffusion: UserFunction(field.diffusion, (len(field.variables),)), **paths.bindings}
     if field.correlation is not None:
         bindings[MIXTURE] = mixture_of(field.correlation)
+    if field.interpretation == "stratonovich":
+        bindings[STRATONOVICH] = True
     return bindings

@@ -4,7 +4,8 @@
                               + gamma_s h df/dt
 
 with J the Jacobian at the beginning of the step, and df/dt the time derivative, including the
-change of the delayed values.  The state at the end is y + m . u, the error estimate e . u.
+change of the delayed values.  The state at the end is y + m . u, the error estimate e . u.  With a
+mass matrix B, of B y' = f, the terms with 1 / h have it as a factor.
 
 E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), chapter IV.7
 (eqs. 7.20-7.25); L. F. Shampine, M. W. Reichelt, SIAM J. Sci. Comput. 18, 1 (1997), section 3;
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ergode.core.compiler.language import fma, option, real, unroll
-from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
+from ergode.trajectories.steppers.equations import MASS, VARIABLES, delayed, massed, slope
 from ergode.trajectories.steppers.inside_step import missed_inside
 from ergode.trajectories.steppers.jacobian import jacobian, time_slope
 from ergode.trajectories.steppers.linear import factorised, solved
@@ -38,7 +39,12 @@ def step(t, h, y, f, history, p):
     diagonal = 1.0 / (h * GAMMA)
     factors = factorised(
         tuple(
-            tuple((diagonal - matrix[i][j] if i == j else -matrix[i][j]) for j in range(VARIABLES))
+            tuple(
+                diagonal * MASS[i][j] - matrix[i][j]
+                if len(MASS) > 0
+                else (diagonal - matrix[i][j] if i == j else -matrix[i][j])
+                for j in range(VARIABLES)
+            )
             for i in range(VARIABLES)
         )
     )
@@ -51,12 +57,24 @@ def step(t, h, y, f, history, p):
             for i in range(VARIABLES)
         )
         g = slope(time, inner, delayed(time, inner, history, p), p)
+        if len(MASS) > 0:
+            earlier = massed(
+                tuple(
+                    sum(((C[s][j] * per_step) * u[j][i] for j in range(s)), real(0.0))
+                    for i in range(VARIABLES)
+                )
+            )
+            g = tuple(g[i] + earlier[i] for i in range(VARIABLES))
         u = u + (  # noqa: RUF005
             solved(
                 factors,
                 tuple(
                     sum(
-                        ((C[s][j] * per_step) * u[j][i] for j in range(s) if C[s][j] != 0.0),
+                        (
+                            (C[s][j] * per_step) * u[j][i]
+                            for j in range(s if len(MASS) == 0 else 0)
+                            if C[s][j] != 0.0
+                        ),
                         fma(GAMMAS[s] * h, by_time[i], g[i]),
                     )
                     for i in range(VARIABLES)
