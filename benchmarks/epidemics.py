@@ -13,6 +13,7 @@ from pathlib import Path
 import epidemic_covasim
 import epidemic_earth
 import epidemic_leaps
+import epidemic_starsim
 import numpy as np
 from epidemic_cases import (
     DAYS,
@@ -43,7 +44,7 @@ CASES = (
     "sir", "seir", "markovian-sir", "markovian-seir", "threads",
     "batch", "small", "sweep", "hubs", "largest", "sis", "meetings", "equal-error", "leap",
     "leap-largest", "methods", "population", "attributes", "earth",
-    "covasim",
+    "covasim", "starsim",
 )  # fmt: skip
 PEERS_UP_TO = 100_000  # nodes; beyond, EoN takes minutes
 RECURRENT_PEERS_UP_TO = 10_000
@@ -293,6 +294,8 @@ def main():
         epidemic_earth.earth(options, rows)
     if "covasim" in options.case:
         epidemic_covasim.covasim(options, rows)
+    if "starsim" in options.case:
+        epidemic_starsim.starsim(options, rows)
 
 
 if __name__ == "__main__":
