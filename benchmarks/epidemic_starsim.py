@@ -1,10 +1,10 @@
 """The SIR tutorial of Starsim (its first), by both.
 
 Starsim goes in steps of a year. At each step everybody meets random people anew, each contact
-transmits with a probability, and who was infected at a step infects from the next one on, until the
-time of recovery. Here these contacts are meetings at whole numbers (`TemporalContacts`), so both are
-the same process; each run has contacts of its own. Nobody dies, since Starsim leaves out the dead
-when people meet.
+transmits with a probability, and who was infected at a step infects from the next one on, until
+the time of recovery. Here these contacts are meetings at whole numbers (`TemporalContacts`), so
+both are the same process; each run has contacts of its own. Nobody dies, since Starsim leaves out
+the dead when people meet.
 
     python benchmarks/epidemics.py --case starsim
 """
@@ -53,12 +53,11 @@ MODEL = ergode.CompartmentModel.sir(
 )
 
 
-def epidemic(place, seed):
-    """A call of ergode, with contacts and seeds of its own."""
-    rng = np.random.default_rng(seed)
-    contacts, begun = ours(rng), np.flatnonzero(rng.random(NODES) < PREVALENCE)
+def epidemic(place, seed, begun):
+    """A call of ergode, with contacts of its own, and as many infectious at the beginning."""
+    contacts = ours(np.random.default_rng(seed))
     return lambda: ergode.epidemics.simulate(
-        MODEL, contacts, initial={"I": begun}, times=np.arange(YEARS + 1.0), seed=seed,
+        MODEL, contacts, initial={"I": int(begun)}, times=np.arange(YEARS + 1.0), seed=seed,
         device=place,
     )  # fmt: skip
 
@@ -75,24 +74,28 @@ def starsim(options, rows):
     def run(seed):
         sim = theirs(seed)
         sim.init()
+        begun = sim.diseases.sir.infected.sum()
         (own,) = timed([sim.run], repeats=1, warm=False)
-        return Seconds(own.processor), sim
+        return Seconds(own.processor), sim, begun
 
     if not installed(options, {"Starsim": of_starsim}):
         return
     count = 4 if options.quick else RUNS
     others = [run(seed) for seed in range(1, count + 1)]
     case = f"starsim N={NODES:,}"
-    found = rows.measure(case, epidemic(options.place, 1))
-    seconds = float(np.median([one for one, _ in others]))
+    found = rows.measure(case, epidemic(options.place, 1, NODES * PREVALENCE))
+    seconds = float(np.median([one for one, *_ in others]))
     rows.add(case, "time", found.seconds * 1e3, "ms", peers={"Starsim": seconds * 1e3})
-    mine = [epidemic(options.place, seed)()["count"].isel(replicate=0) for seed in range(count)]
+    mine = [
+        epidemic(options.place, seed, begun)()["count"].isel(replicate=0)
+        for seed, (_, _, begun) in enumerate(others)
+    ]
     keys = {"I": "n_infected", "R": "n_recovered"}
     for compartment, key in keys.items():
         for year in CHECKED:
             here = np.array([float(one.sel(compartment=compartment, time=year)) for one in mine])
-            there = np.array([sim.results.sir[key].values[year] for _, sim in others])
-            error = np.sqrt((here.var(ddof=1) + there.var(ddof=1)) / count)
+            there = np.array([sim.results.sir[key].values[year] for _, sim, _ in others])
+            error = (here - there).std(ddof=1) / np.sqrt(count)
             label = f"{compartment} in year {year}"
             rows.add(case, label, here.mean(), "1", peers={"Starsim": there.mean()})
             rows.add(case, "difference", (here.mean() - there.mean()) / error, "standard errors")

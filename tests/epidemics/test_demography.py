@@ -94,16 +94,6 @@ def test_an_epidemic_among_newcomers_is_the_same_by_windows():
     assert found[0].max(axis=(0, 1)).min() > 0
 
 
-def test_tests_at_a_rate_leave_out_who_is_not_alive():
-    model = SIR.with_population(births=1e-9, unborn=UNBORN)
-    tests = ergode.Testing({"R": 0.5}, rate=0.1, isolation=1.0)
-    found = simulate(
-        model, NETWORK, initial={"unborn": UNBORN}, times=[0, 20.0], replicates=20, seed=1,
-        interventions=[tests], include="measures", device="cpu",
-    )["measures"].sel(tally="interventions[0] tests", time=20)  # fmt: skip
-    is_near(found.values, N * 0.1 * 20)
-
-
 def test_models():
     model = population(1.0)
     assert model.outside == ("unborn", "dead") and "unborn" not in model.infected

@@ -1,6 +1,7 @@
 """Counts of entries and of what measures do: against what is known, and on both devices."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -144,6 +145,20 @@ def test_tests_at_a_rate_are_a_poisson_process_of_all_nodes():
         assert abs(tests[:, t].mean() - mean) < SIGMAS * np.sqrt(mean / 400)
         assert abs(tests[:, t].var(ddof=1) / mean - 1) < SIGMAS * np.sqrt(2 / 399)
     assert (of(found, "0] positive") <= tests).all()
+
+
+@pytest.mark.slow
+def test_tests_at_a_rate_leave_out_who_is_not_born():
+    unborn = ergode.Progression("U", "S", ergode.Gamma(mean=1e6, sd=1e5))
+    model = replace(
+        HOSPITAL, compartments=[*HOSPITAL.compartments, "U"], outside=["U"],
+        progressions=[*HOSPITAL.progressions, unborn],
+    )  # fmt: skip
+    screening = ergode.Testing({"I": 0.9}, rate=0.2, reduction=0.0)
+    initial = {"U": ergode.Seeds(100), "I": ergode.Seeds(20, age=2.0)}
+    found = alone([screening], model=model, initial=initial, replicates=100)
+    mean = (N - 100) * 0.2 * 60
+    assert abs(of(found, "0] tests")[:, 60].mean() - mean) < SIGMAS * np.sqrt(mean / 100)
 
 
 @pytest.mark.slow

@@ -302,12 +302,14 @@ def add_unborn(rng: np.random.Generator, world: World) -> None:
     named = [i for v in world.initial.values() if not isinstance(v, int)
              for i in (v[0] if isinstance(v, tuple) else v)]  # fmt: skip
     free = sorted(set(range(world.nodes)) - set(named))
-    if rng.random() < 0.6 and len(free) > 1 + sum(
-        value for value in world.initial.values() if isinstance(value, int)
+    if (
+        world.progressions
+        and rng.random() < 0.6
+        and len(free) > 1 + sum(value for value in world.initial.values() if isinstance(value, int))
     ):
         world.compartments.append("U")
         world.outside = ["U"]
-        law = next(iter(world.progressions.values()), ({}, (None,)))[1][0]
+        law = next(iter(world.progressions.values()))[1][0]
         world.progressions["U"] = ({"C0": 1.0}, (law, round(float(rng.uniform(0.4, 1.2)), 2)))
         world.initial["U"] = [int(rng.choice(free))]
 

@@ -81,7 +81,8 @@ def with_population(
     variance is binomial: with many more unborn nodes than births it is that of a Poisson process.
     Births do not depend on the epidemic. Deaths, moves and the disease are exact for each person.
 
-    The size of the population is the sum of the other compartments. Its mean n obeys
+    The size of the population is the sum of the other compartments; an attack rate is a share of
+    all nodes, and cases are infections of people in it. Its mean n obeys
     ``dn/dt = births - deaths * n``, so births of ``n0 * b * exp((b - d) * t)`` make it grow like
     ``exp((b - d) * t)``.
 
@@ -235,7 +236,7 @@ def _progression(
     def renamed(to: Mapping[str, float], _: str = "") -> dict[str, float]:
         return {_name(one, group): share for one, share in to.items()}
 
-    to: Any = own.to.each(renamed) if isinstance(own.to, ByAttribute) else renamed(own.to)
+    to: Any = own.to.each(renamed) if isinstance(own.to, ByAttribute) else renamed(own.splits[0])
     if rates:
         return Progression(here, to, own.holding_time, exit_rate=total, exit_to=shares)
     return replace(own, compartment=here, to=to, exit_to=renamed(own.exits) or None)
