@@ -231,6 +231,27 @@ def test_an_attribute_that_makes_no_difference_changes_nothing():
     assert found.reproduction_number == pytest.approx(5 * np.sqrt(np.prod(chances)), rel=1e-6)
 
 
+def test_strains_with_factors_of_their_own():
+    """Each strain is as if it were alone."""
+    network = REGULAR.with_attributes(half=np.arange(400) % 2)
+    stay = ergode.Gamma(mean=3.0, sd=2.0)
+    factors = {"I": ergode.ByAttribute("half", {0: 0.5, 1: 2.0}), "J": None}
+    both = ergode.CompartmentModel(
+        ["S", "I", "J"],
+        [ergode.Infection("S", x, {x: 0.2}, infectivity=factors[x]) for x in ("I", "J")],
+        [ergode.Progression(x, "S", stay) for x in ("I", "J")],
+    )
+    for strain, factor in factors.items():
+        alone = ergode.CompartmentModel(
+            ["S", strain],
+            [ergode.Infection("S", strain, {strain: 0.2}, infectivity=factor)],
+            [ergode.Progression(strain, "S", stay)],
+        )
+        found, expected = reproduction(both, network, infected=strain), reproduction(alone, network)
+        assert found.reproduction_number == pytest.approx(expected.reproduction_number, rel=1e-9)
+        assert found.growth_rate == pytest.approx(expected.growth_rate, rel=1e-9)
+
+
 def test_networks_that_end_and_that_alternate():
     import networkx
 

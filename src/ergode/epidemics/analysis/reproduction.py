@@ -256,12 +256,8 @@ def _branching(
             f"contacts is {type(contacts).__name__}; a reproduction number needs a ContactNetwork, "
             + ("such as contacts.stored(simple=True)" if computed else "whose contacts last")
         )
-    if model.has_own_factors:
-        raise ModelError(
-            "the infections of the model differ in susceptibility or infectivity; a reproduction "
-            "number needs equal ones, so that each arc has one weight"
-        )
     entered, classes = infected_of(model, infected), classes_of(model, contacts)
+    model = _with_factors_of(model, entered)
     transforms = [
         partial(
             transform, stages_of(model, entered, {d: int(e[k]) for d, e in classes.entry.items()})
@@ -275,6 +271,21 @@ def _branching(
     if classes.class_count > 1:
         of_arcs = np.repeat(classes.of_node, contacts.degrees())
     return Branching(arcs, transforms, classes.of_node), ByClass(transforms, plain, of_arcs)
+
+
+def _with_factors_of(model: CompartmentModel, entered: str) -> CompartmentModel:
+    """The model in which all infections have the factors of those that lead to a compartment."""
+    if not model.has_own_factors:
+        return model
+    susceptible = model.infections[0].susceptible
+    causes = [i for i in model.infections if (i.susceptible, i.infected) == (susceptible, entered)]
+    given = {name: getattr(causes[0], name) for name in ("susceptibility", "infectivity")}
+    if any(getattr(one, name) != given[name] for one in causes for name in given):
+        raise ModelError(
+            f"the infections that lead to '{entered}' differ in susceptibility or infectivity; a "
+            "reproduction number needs equal ones, so that each arc has one weight"
+        )
+    return replace(model, infections=[replace(one, **given) for one in model.infections])
 
 
 def _growth(branching: Branching, number: float, generation: float) -> float:
