@@ -313,7 +313,7 @@ def policies(options, rows):
             device=options.place, method="sellke", **sweep,
         )  # fmt: skip
 
-    every_fifth, points = np.arange(0, 121, 5.0), int(np.prod([len(v) for v in grid.values()]))
+    every_fifth, points = np.arange(0, 121, 5.0), np.prod([*map(len, grid.values())])
     sweep = {"parameters": grid, "output": "statistics"}
     rows.measure(
         f"policies, {points:,} x {replicates} of N=1e5",

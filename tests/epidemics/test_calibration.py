@@ -11,7 +11,7 @@ import ergode
 
 PRIOR = {"rate": (0.02, 0.12), "severity": (0.3, 3.0), "tested": (0.05, 0.95)}
 LEVELS = (0.5, 0.8, 0.9)
-TRUTHS, PARTICLES, SIMULATIONS = 150, 150, 2_500
+TRUTHS, PARTICLES, SIMULATIONS = 120, 100, 1_200
 DAYS = np.arange(0, 71)
 
 
@@ -54,11 +54,11 @@ def reports(found):
 
 @pytest.mark.exhaustive
 def test_intervals_hold_the_truth_as_often_as_they_say():
-    """The page of a country's surveillance, with 600 people and truths from the prior."""
-    people, _ = ergode.ContactNetwork.population(600, seed=1)
+    """The page of a country's surveillance, with 400 people and truths from the prior."""
+    people, _ = ergode.ContactNetwork.population(400, seed=1)
     people = people.with_attributes(old=people.attributes["age"] >= 50)
     country = functools.partial(
-        ergode.epidemics.simulate, disease, people, interventions=measures, initial={"E": 12},
+        ergode.epidemics.simulate, disease, people, interventions=measures, initial={"E": 8},
         times=DAYS, strata="old", include=("entries", "measures"), method="sellke", device="cpu",
     )  # fmt: skip
     rng = np.random.default_rng(11)

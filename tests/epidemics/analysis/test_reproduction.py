@@ -252,6 +252,29 @@ def test_strains_with_factors_of_their_own():
         assert found.growth_rate == pytest.approx(expected.growth_rate, rel=1e-9)
 
 
+def test_a_layer_that_is_closed_is_as_if_it_were_not_there():
+    rng = np.random.default_rng(7)
+    parts = {
+        name: ergode.ContactNetwork.from_edges(*rng.integers(0, 300, (2, 900)), 300)
+        for name in ("home", "work")
+    }
+    both = ergode.ContactNetwork.from_layers(parts)
+    model = sir(0.3, INFECTIOUS["gamma"])
+    closed = reproduction(model, both, layer_factors={"work": 0.0})
+    home = reproduction(model, ergode.ContactNetwork.from_layers({"home": parts["home"]}))
+    assert closed.reproduction_number == pytest.approx(home.reproduction_number, rel=1e-6)
+    assert closed.growth_rate == pytest.approx(home.growth_rate, rel=1e-5)
+    assert closed.transmissibility["work"] == 0.0
+    halves = dict.fromkeys(parts, 0.5)
+    slower = reproduction(sir(0.15, INFECTIOUS["gamma"]), both).reproduction_number
+    found = reproduction(model, both, layer_factors=halves).reproduction_number
+    assert found == pytest.approx(slower, rel=1e-9)
+    with pytest.raises(ergode.ModelError, match="names the layer 'school'"):
+        reproduction(model, both, layer_factors={"school": 0.0})
+    with pytest.raises(ergode.ModelError, match="expected a finite number, zero or more"):
+        reproduction(model, both, layer_factors={"work": -1.0})
+
+
 def test_networks_that_end_and_that_alternate():
     import networkx
 
