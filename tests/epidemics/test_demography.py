@@ -116,11 +116,12 @@ def test_models():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"births": 1.0}, "unborn"), ({"births": 0.0, "unborn": 5}, "above zero"),
+        ({"births": 1.0}, "unborn is 0"), ({"births": 0.0, "unborn": 5}, "above zero"),
         ({"groups": ["one"]}, "two or more"), ({"deaths": -1.0}, "zero or more"),
-        ({"deaths": {"old": 1.0}}, "unknown group"), ({"newborns": "S"}, "no births"),
-        ({"births": 1.0, "unborn": 5, "newborns": "Q"}, "newborns enter 'Q'"),
-        ({"groups": ["a", "b"], "moves": {("a", "c"): 1.0}}, "unknown group 'c'"),
+        ({"deaths": {"old": 1.0}}, "expected two of the groups .there are none"),
+        ({"newborns": "S"}, "no births"),
+        ({"births": 1.0, "unborn": 5, "newborns": "Q"}, "newborns enter Q; expected"),
+        ({"groups": ["a", "b"], "moves": {("a", "c"): 1.0}}, "two of the groups a, b"),
         ({"groups": ["a", "b"], "mixing": [1.0]}, "2 rows of 2"),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import check_text, did_you_mean, integer, is_finite_number
+from ergode.core.arguments import check_text, integer, is_finite_number
 from ergode.core.errors import ModelError
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.calendars import Calendar
@@ -112,8 +112,8 @@ def with_population(
     for name in (UNBORN, DEAD):
         if name in model.index:
             raise ModelError(f"with_population: the model has the compartment '{name}' already")
-    leaving = _deaths(deaths, names)
-    going = _moves(moves or {}, names)
+    each = deaths if isinstance(deaths, Mapping) else dict.fromkeys(names, deaths)
+    leaving = _rates({**(moves or {}), **{(one, DEAD): rate for one, rate in each.items()}}, names)
     factor = np.ones((len(names), len(names))) if mixing is None else np.asarray(mixing, float)
     if factor.shape != (len(names),) * 2 or not (np.isfinite(factor) & (factor >= 0)).all():
         raise ModelError(
@@ -126,28 +126,26 @@ def with_population(
         for one in model.infections for k, group in enumerate(names)
     ]  # fmt: skip
     progressions = [
-        _progression(model, name, group, leaving[group], going[group])
+        one
         for group in names for name in model.compartments
+        if (one := _progression(model, name, group, leaving[group])) is not None
     ]  # fmt: skip
-    kept = [one for one in progressions if one is not None]
-    outside = []
+    outside = [DEAD] if any(DEAD in rates for rates in leaving.values()) else []
     if births is not None or unborn:
-        outside.append(UNBORN)
+        outside.insert(0, UNBORN)
         given = infections[0].susceptible if newborns is None else newborns
-        kept.append(Progression(UNBORN, given, _births(births, unborn)))
-        for name in kept[-1].targets:
-            if name not in compartments:
-                raise ModelError(
-                    f"with_population: newborns enter '{name}'; expected one of "
-                    + ", ".join(compartments)
-                )
+        born = Progression(UNBORN, given, _births(births, unborn))
+        if not set(born.targets) <= set(compartments):
+            raise ModelError(
+                f"with_population: newborns enter {', '.join(born.targets)}; expected some of "
+                + ", ".join(compartments)
+            )
+        progressions.append(born)
     elif newborns is not None:
         raise ModelError("with_population: it has newborns, but no births")
-    if any(leaving.values()):
-        outside.append(DEAD)
     return replace(
-        model, compartments=[*compartments, *outside], infections=infections, progressions=kept,
-        outside=outside,
+        model, compartments=[*compartments, *outside], infections=infections,
+        progressions=progressions, outside=outside,
     )  # fmt: skip
 
 
@@ -165,41 +163,25 @@ def _groups(groups: Sequence[str]) -> list[str]:
     return list(groups) or [""]
 
 
-def _rate(what: str, value: Any) -> float:
-    if not (is_finite_number(value) and value >= 0):
-        raise ModelError(
-            f"with_population: {what} is {value!r}; expected a finite number, zero or more"
-        )
-    return float(value)
-
-
-def _known(name: str, names: list[str], what: str) -> str:
-    if name not in names:
-        raise ModelError(
-            f"with_population: {what} of the unknown group {name!r}; it has "
-            + (", ".join(filter(None, names)) or "no groups")
-            + did_you_mean(name, names)
-        )
-    return name
-
-
-def _deaths(deaths: Any, names: list[str]) -> dict[str, float]:
-    if not isinstance(deaths, Mapping):
-        return dict.fromkeys(names, _rate("deaths", deaths))
-    given = {_known(one, names, "deaths"): _rate("deaths", rate) for one, rate in deaths.items()}
-    return dict.fromkeys(names, 0.0) | given
-
-
-def _moves(moves: Mapping[Any, float], names: list[str]) -> dict[str, dict[str, float]]:
+def _rates(given: Mapping[Any, Any], names: list[str]) -> dict[str, dict[str, float]]:
+    """Rates above zero at which people leave each group, by where to."""
     found: dict[str, dict[str, float]] = {name: {} for name in names}
-    for pair, rate in moves.items():
-        if not (isinstance(pair, tuple) and len(pair) == 2 and pair[0] != pair[1]):
+    for pair, rate in given.items():
+        if not (
+            isinstance(pair, tuple) and len(pair) == 2 and pair[0] in names
+            and pair[1] in [*names, DEAD] and pair[0] != pair[1]
+        ):  # fmt: skip
             raise ModelError(
-                f"with_population: moves has {pair!r}; expected two groups, such as "
-                "('young', 'old')"
+                f"with_population: there is a rate for {pair!r}; expected two of the groups "
+                + (", ".join(filter(None, names)) or "(there are none)")
             )
-        first, second = (_known(one, names, "moves") for one in pair)
-        found[first][second] = _rate("moves", rate)
+        if not (is_finite_number(rate) and rate >= 0):
+            raise ModelError(
+                f"with_population: the rate for {pair!r} is {rate!r}; expected a finite number, "
+                "zero or more"
+            )
+        if rate > 0:
+            found[pair[0]][pair[1]] = float(rate)
     return found
 
 
@@ -220,26 +202,24 @@ def _infection(one: Infection, group: str, factor: np.ndarray, names: list[str])
 
 
 def _progression(
-    model: CompartmentModel, name: str, group: str, death: float, moves: Mapping[str, float]
+    model: CompartmentModel, name: str, group: str, leaving: Mapping[str, float]
 ) -> Progression | None:
     """What ends the stay of a person of a group in a compartment: the disease, death or a move."""
     own = next((p for p in model.progressions if p.compartment == name), None)
-    rates = {_name(name, other): rate for other, rate in moves.items()} | {DEAD: death}
-    rates = {to: rate for to, rate in rates.items() if rate > 0}
-    total = sum(rates.values())
-    here, shares = _name(name, group), {to: rate / total for to, rate in rates.items()}
+    total, here = sum(leaving.values()), _name(name, group)
+    to = {DEAD if one == DEAD else _name(name, one): r / total for one, r in leaving.items()}
     if own is None:
-        return Progression(here, shares, Exponential(rate=total)) if rates else None
-    if own.exits and rates:
+        return Progression(here, to, Exponential(rate=total)) if to else None
+    if own.exits and to:
         raise ModelError(f"with_population: the progression out of '{name}' has an exit already")
 
-    def renamed(to: Mapping[str, float], _: str = "") -> dict[str, float]:
-        return {_name(one, group): share for one, share in to.items()}
+    def renamed(split: Mapping[str, float], _: str = "") -> dict[str, float]:
+        return {_name(one, group): share for one, share in split.items()}
 
-    to: Any = own.to.each(renamed) if isinstance(own.to, ByAttribute) else renamed(own.splits[0])
-    if rates:
-        return Progression(here, to, own.holding_time, exit_rate=total, exit_to=shares)
-    return replace(own, compartment=here, to=to, exit_to=renamed(own.exits) or None)
+    after: Any = own.to.each(renamed) if isinstance(own.to, ByAttribute) else renamed(own.splits[0])
+    if to:
+        return replace(own, compartment=here, to=after, exit_rate=total, exit_to=to)
+    return replace(own, compartment=here, to=after, exit_to=renamed(own.exits) or None)
 
 
 def _births(births: Any, unborn: Any) -> HoldingTime:
@@ -248,8 +228,9 @@ def _births(births: Any, unborn: Any) -> HoldingTime:
     if not count:
         raise ModelError(f"with_population: births is {births!r}, but unborn is 0; expected nodes")
     if not isinstance(births, Calendar):
-        rate = _rate("births", births)
-        changes, rates = np.zeros(1), np.array([rate])
+        if not (is_finite_number(births) and births > 0):
+            raise ModelError(f"with_population: births is {births!r}; expected a rate above zero")
+        changes, rates = np.zeros(1), np.array([float(births)])
     else:
         if births.period is not None or births.has_dates:
             raise ModelError(
