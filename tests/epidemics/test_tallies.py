@@ -206,6 +206,15 @@ def test_a_negative_test_ends_an_isolation():
 
 
 @pytest.mark.slow
+def test_no_test_at_the_end_of_an_isolation():
+    """After 5, 6, 7, 8 and 9 days of ten, whatever a sum of days is rounded to."""
+    quiet = with_stay(ergode.Gamma(mean=1e4, sd=1e3), [ergode.Infection("S", "E", {"I": 1e-9})])
+    tests = ergode.Testing({"I": 1.0}, isolation=10, release_after=5, release_every=1)
+    found = alone([tests], model=quiet, initial={"E": ergode.Seeds(N, age=0.5)})
+    assert (of(found, "0] tests")[:, -1] == 6 * N).all()
+
+
+@pytest.mark.slow
 def test_tests_of_contacts_find_a_chain_of_cases():
     """All are ill and only the first asks for a test: the next is found three days after each.
 

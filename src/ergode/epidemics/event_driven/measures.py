@@ -17,7 +17,7 @@ from ergode.epidemics.event_driven.state import (
     RETEST,
 )
 from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, layer_of, target_of
-from ergode.epidemics.shared.clock import at_moment
+from ergode.epidemics.shared.clock import at_moment, later
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.counts import (
     POSITIVE,
@@ -206,7 +206,7 @@ def test_for_release(queue, contacts, tables, nodes, k, node, time, run):
     if quarantine[k, node, 3] != time:
         return  # that isolation is over, and another has begun
     until = max(quarantine[k, node, 1], quarantine[k, node, 2])
-    if not until > time:
+    if not until > later(time):  # no test when the isolation ends
         quarantine[k, node, 3] = NEVER
         return
     number = np.int64(quarantine[k, node, 4])

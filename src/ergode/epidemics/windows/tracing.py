@@ -26,7 +26,7 @@ from ergode.epidemics.shared.arcs import (
     target_of,
 )
 from ergode.epidemics.shared.atomics import fence, lower_to, raise_to
-from ergode.epidemics.shared.clock import at_moment
+from ergode.epidemics.shared.clock import at_moment, later
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.counts import POSITIVE, TESTS, tally, tally_hold
 from ergode.epidemics.shared.detection import (
@@ -216,7 +216,7 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
     while looks > 0:
         # First whether the isolation goes on until the test that may end it.
         first = looks == 2
-        held = until > moment if first else settled
+        held = until > later(moment) if first else settled
         held = held or _is_newly_held(
             epidemic, starts, k, shift, node, moves, until if first else time, since, replicate
         )
@@ -282,7 +282,7 @@ def release(epidemic, moves, starts, place, end):
             until = from_bits(bits(tracing.until[k, position]))
             # A quarantine of the window may have prolonged it; that lasts longer than the window.
             if not (
-                until > moment
+                until > later(moment)
                 or _is_newly_held(
                     epidemic, starts, k, shift, place.node, count, until,
                     real(tracing.released[k, position]), place.replicate,

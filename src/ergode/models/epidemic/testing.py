@@ -90,8 +90,9 @@ class Testing(Intervention):
     Tests for a release are those of `sensitivity`, without a limit of their number; they do not
     prolong an isolation, and no contacts are traced after them.  With `test_contacts` they do for
     nodes that are no known cases: without a positive test of this measure in the time before of
-    `delay` plus `isolation`.  This ends with the measure.  The test is of the compartment in
-    which the node is just before.  An isolation that is prolonged is one: its tests go on.
+    `delay` plus `isolation`.  This ends with the measure.  The test is of the compartment in which
+    the node is just before; there is none at the moment at which an isolation ends.  An isolation
+    that is prolonged is one: its tests go on.
 
     Whether a contact is traced is drawn once for a stay of the tested node in a compartment: if it
     is tested again in this stay, the same contacts are traced.
