@@ -13,9 +13,12 @@ from pathlib import Path
 import epidemic_covasim
 import epidemic_earth
 import epidemic_leaps
+import epidemic_starsim
 import numpy as np
 from epidemic_cases import (
     DAYS,
+    INFECTIOUS,
+    LATENT,
     MEMORYLESS_SEIR,
     MEMORYLESS_SIR,
     SEIR,
@@ -43,7 +46,7 @@ CASES = (
     "sir", "seir", "markovian-sir", "markovian-seir", "threads",
     "batch", "small", "sweep", "hubs", "largest", "sis", "meetings", "equal-error", "leap",
     "leap-largest", "methods", "population", "attributes", "earth",
-    "covasim",
+    "covasim", "starsim", "policies",
 )  # fmt: skip
 PEERS_UP_TO = 100_000  # nodes; beyond, EoN takes minutes
 RECURRENT_PEERS_UP_TO = 10_000
@@ -283,6 +286,46 @@ def equal_error(options, rows):
         rows.add(case, "step", step, "days")
 
 
+def policy(coverage, start, tested):
+    """Vaccines from a day on, and tests of some of those who fall ill, who are then isolated."""
+    return [
+        ergode.Vaccination(fraction=coverage, efficacy=0.8, start=start),
+        ergode.Testing({"I": 0.8}, fraction=tested, delay=2, isolation=10, reduction=0.8),
+    ]
+
+
+def policies(options, rows):
+    """A grid of such plans, with counts of what they do; and one, with these counts and without."""
+    model = ergode.CompartmentModel.seir(
+        transmission_rate=0.06, latent=LATENT, infectious=INFECTIOUS
+    )
+    share = options.device == "cuda" or not options.quick
+    grid = ergode.grid(
+        coverage=np.linspace(0, 0.9, 10), start=np.linspace(0, 45, 10 if share else 2),
+        tested=np.linspace(0.05, 0.9, 10)[: 1 if options.device == "cuda" else None],
+    )  # fmt: skip
+    replicates = 20 if options.device == "cuda" else 1
+
+    def run(plan, times, count, include=(), **sweep):
+        return partial(
+            ergode.epidemics.simulate, model, erdos_renyi(100_000), interventions=plan,
+            include=include, initial={"I": 100}, times=times, replicates=count, seed=3,
+            device=options.place, method="sellke", **sweep,
+        )  # fmt: skip
+
+    every_fifth, points = np.arange(0, 121, 5.0), np.prod([*map(len, grid.values())])
+    sweep = {"parameters": grid, "output": "statistics"}
+    rows.measure(
+        f"policies, {points:,} x {replicates} of N=1e5",
+        run(policy, every_fifth, replicates, "measures", **sweep), repeats=1,
+    )  # fmt: skip
+    plan, count = policy(0.4, 10.0, 0.3), 32 if options.device == "cuda" else 4
+    without, counted = timed(
+        [run(plan, np.arange(121.0), count, include) for include in ((), "measures")]
+    )
+    rows.add("policies, counts of one", "with counts", counted.clock / without.clock, "x")
+
+
 def main():
     options = arguments("epidemics", CASES)
     rows = Rows("epidemics", options.device, options.json, gpu_seconds="kernels")
@@ -293,6 +336,10 @@ def main():
         epidemic_earth.earth(options, rows)
     if "covasim" in options.case:
         epidemic_covasim.covasim(options, rows)
+    if "starsim" in options.case:
+        epidemic_starsim.starsim(options, rows)
+    if "policies" in options.case:
+        policies(options, rows)
 
 
 if __name__ == "__main__":

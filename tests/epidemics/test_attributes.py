@@ -54,6 +54,16 @@ def strains(women=1.0):
     )
 
 
+def two_ways():
+    """A and B infect to A, and women get it less easily from B."""
+    by_sex = {"A": None, "B": By("sex", {"f": 0.5, "m": 1.0})}
+    return ergode.CompartmentModel(
+        ["S", "A", "B"],
+        [ergode.Infection("S", "A", {x: 0.4}, susceptibility=by_sex[x]) for x in ("A", "B")],
+        [ergode.Progression("A", "B", DAY)],
+    )
+
+
 def run(chosen=None, contacts=PEOPLE, **options):
     settings = {
         "initial": {"I": 10}, "times": np.arange(0, 61.0), "replicates": 8, "seed": 4,
@@ -266,8 +276,8 @@ def test_it_tells_what_it_is():
         ),
         (lambda: run(model(By("sex", [SPLIT], groups=[0]))), "groups need numbers"),
         (
-            lambda: ergode.epidemics.reproduction(strains(), PEOPLE, infected="I"),
-            "infections of the model differ in susceptibility or infectivity; a reproduction num",
+            lambda: ergode.epidemics.reproduction(two_ways(), PEOPLE),
+            "lead to 'A' differ in susceptibility or infectivity; a reproduction number needs eq",
         ),
     ],
 )

@@ -114,8 +114,11 @@ def test_linear_thresholds():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "either a probability or a threshold"),
-        ({"probability": 0.1, "threshold": 0.1}, "either a probability or a threshold"),
+        ({}, "a threshold and an opinion"),
+        (
+            {"probability": 0.1, "threshold": 0.1},
+            "a threshold and an opinion",
+        ),
         ({"probability": 1.1}, "between 0 and 1"),
         ({"threshold": -1}, "between 0 and 1"),
         ({"threshold": "levels"}, "no node attribute"),
@@ -153,3 +156,62 @@ def test_a_share_that_is_the_threshold_is_enough():
     found = synchronous(star, initial=np.arange(1, 8), steps=1, threshold=0.07, device="cpu")
     assert found["count"].sel(state="I").values.tolist() == [[7, 8]]
     assert found.attrs["version"] == ergode.__version__ and found.attrs["network_digest"]
+
+
+def opinions_of(count, begun, asked, noise, steps):
+    """Probability of the number of nodes of one opinion after each step, in a complete network."""
+    law = np.zeros((steps + 1, count + 1))
+    law[0, begun] = 1.0
+    numbers = np.arange(count + 1)
+    for t in range(steps):
+        for i in np.flatnonzero(law[t]):
+            share = np.array([i, i - 1]).clip(0, count - 1) / (count - 1)
+            mixed = 1 - share**asked - (1 - share) ** asked
+            stays = (1 - noise) * (share**asked + mixed * [0, 1]) + noise / 2
+            ones, zeros = binom.pmf(numbers, i, stays[1]), binom.pmf(numbers, count - i, stays[0])
+            law[t + 1] += law[t, i] * np.convolve(ones, zeros)[: count + 1]
+    return law
+
+
+@pytest.mark.parametrize(("asked", "noise"), [(1, 0.0), (3, 0.2)])
+def test_voters_against_their_law(asked, noise):
+    count, begun, steps, runs = 7, 3, 4, 20_000
+    found = synchronous(
+        complete(count), initial=begun, steps=steps, opinion="voter", asked=asked, noise=noise,
+        replicates=runs, seed=5, device="cpu",
+    )["count"].sel(state="I")  # fmt: skip
+    law = opinions_of(count, begun, asked, noise, steps)
+    for t in range(1, steps + 1):
+        seen = np.bincount(found.isel(step=t), minlength=count + 1)
+        assert law[t].sum() == pytest.approx(1)
+        kept = law[t] > 1e-4
+        statistic = ((seen - runs * law[t])[kept] ** 2 / (runs * law[t])[kept]).sum()
+        assert chi2.sf(statistic, kept.sum() - 1) > ALPHA
+
+
+def test_majorities_by_a_loop():
+    """Weighted neighbours; ties, and nodes without neighbours, keep their opinion."""
+    rng = np.random.default_rng(4)
+    network = ergode.ContactNetwork.erdos_renyi(60, mean_degree=3, seed=2)
+    begun = np.flatnonzero(rng.random(60) < 0.5)
+    active, shares = np.isin(np.arange(60), begun), [begun.size]
+    for _ in range(6):
+        now = active.copy()
+        for node in range(60):
+            row = network.targets[network.offsets[node] : network.offsets[node + 1]]
+            if 2 * active[row].sum() != row.size:
+                now[node] = 2 * active[row].sum() > row.size
+        active = now
+        shares.append(int(active.sum()))
+    found = synchronous(network, initial=begun, steps=6, opinion="majority", device="cpu")
+    assert found["count"].sel(state="I").values[0].tolist() == shares
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"opinion": "vote"}, {"opinion": "majority", "asked": 2}, {"opinion": "voter", "noise": 2.0},
+     {"probability": 0.1, "noise": 0.1}, {"opinion": "voter", "recurrent": True}],
+)  # fmt: skip
+def test_opinions_that_cannot_be(given):
+    with pytest.raises(ergode.ModelError):
+        synchronous(complete(3), initial=1, steps=1, **given)

@@ -1,6 +1,7 @@
 """Counts of entries and of what measures do: against what is known, and on both devices."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,7 +54,8 @@ def everything():
         ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7, delay=1, isolation=10, tracing=0.3,
                        tracing_delay=0.5, quarantine=6, contacts_among=HALF),
         ergode.Testing({"I": 0.8}, fraction=0.5, delay=1, isolation=8, among=HALF,
-                       release_after=3, release_every=1),
+                       release_after=3, release_every=1, tracing=0.4, quarantine=9,
+                       test_contacts=True),
         ergode.Testing({"I": 0.8, "E": 0.2}, capacity=3, isolation=10, tracing=0.5, quarantine=4,
                        start=ergode.Trigger("I", 20), stop=ergode.Trigger("I", 10, below=True)),
         ergode.Testing({"I": 0.8}, capacity=2, wait=False, isolation=10),
@@ -98,7 +100,15 @@ def by_third(measure, include=("entries", "measures"), **options):
     never = ergode.Trigger("D", N)
     idle = [
         ergode.Testing({"I": 0.9}, rate=1 / 7, delay=1, isolation=10, start=never),
-        ergode.Testing({"I": 0.8}, capacity=3, release_after=1, start=never),
+        ergode.Testing(
+            {"I": 0.8},
+            capacity=3,
+            delay=1,
+            tracing=0.1,
+            release_after=1,
+            test_contacts=True,
+            start=never,
+        ),
         ergode.ContactTracing("I", detection=0.5, quarantine=10, among=HALF, start=never),
         ergode.Vaccination(efficacy=0.3, dose_rate=5, start=never),
         ergode.Capacity("D", N, instead="R"),
@@ -135,6 +145,20 @@ def test_tests_at_a_rate_are_a_poisson_process_of_all_nodes():
         assert abs(tests[:, t].mean() - mean) < SIGMAS * np.sqrt(mean / 400)
         assert abs(tests[:, t].var(ddof=1) / mean - 1) < SIGMAS * np.sqrt(2 / 399)
     assert (of(found, "0] positive") <= tests).all()
+
+
+@pytest.mark.slow
+def test_tests_at_a_rate_leave_out_who_is_not_born():
+    unborn = ergode.Progression("U", "S", ergode.Gamma(mean=1e6, sd=1e5))
+    model = replace(
+        HOSPITAL, compartments=[*HOSPITAL.compartments, "U"], outside=["U"],
+        progressions=[*HOSPITAL.progressions, unborn],
+    )  # fmt: skip
+    screening = ergode.Testing({"I": 0.9}, rate=0.2, reduction=0.0)
+    initial = {"U": ergode.Seeds(100), "I": ergode.Seeds(20, age=2.0)}
+    found = alone([screening], model=model, initial=initial, replicates=100)
+    mean = (N - 100) * 0.2 * 60
+    assert abs(of(found, "0] tests")[:, 60].mean() - mean) < SIGMAS * np.sqrt(mean / 100)
 
 
 @pytest.mark.slow
@@ -179,6 +203,39 @@ def test_a_negative_test_ends_an_isolation():
     still = stay.survival(2 + 0.5 * np.arange(200)).sum()
     error = stay.variance**0.5 / 0.5 / np.sqrt(N * 20)
     assert abs(again.mean() / N - 1 - still) < SIGMAS * error
+
+
+@pytest.mark.slow
+def test_no_test_at_the_end_of_an_isolation():
+    """After 5, 6, 7, 8 and 9 days of ten, whatever a sum of days is rounded to."""
+    quiet = with_stay(ergode.Gamma(mean=1e4, sd=1e3), [ergode.Infection("S", "E", {"I": 1e-9})])
+    tests = ergode.Testing({"I": 1.0}, isolation=10, release_after=5, release_every=1)
+    found = alone([tests], model=quiet, initial={"E": ergode.Seeds(N, age=0.5)})
+    assert (of(found, "0] tests")[:, -1] == 6 * N).all()
+
+
+@pytest.mark.slow
+def test_tests_of_contacts_find_a_chain_of_cases():
+    """All are ill and only the first asks for a test: the next is found three days after each.
+
+    Contacts are isolated a day after a test, and tested two days later.
+    """
+    row = ergode.ContactNetwork.from_edges(np.arange(N - 1), np.arange(1, N), N)
+    row = row.with_attributes(first=np.arange(N) == 0, third=np.arange(N) % 3)
+    plan = {"isolation": 50, "delay": 1, "tracing": 1.0, "quarantine": 20, "among": "first"}
+    ill = with_stay(ergode.Gamma(mean=1e4, sd=10.0), [ergode.Infection("S", "E", {"I": 1e-9})])
+    begun = {"I": ergode.Seeds(np.arange(N - 1)), "R": ergode.Seeds([N - 1], age=1.0)}
+    given = {"model": ill, "network": row, "initial": begun}
+    for found_too in (True, False):
+        tests = ergode.Testing({"I": 1.0}, **plan, release_after=2, test_contacts=found_too)
+        found, days = alone([tests], replicates=2, **given), np.arange(61)
+        cases = 1 + days // 3 if found_too else np.ones(61)
+        np.testing.assert_array_equal(of(found, "0] positive"), np.tile(cases, (2, 1)))
+        # Of each case but the first both neighbours are traced, a day after its test.
+        later = np.maximum(days - 1, -1) // 3
+        traced = np.where(days < 1, 0, 1 + 2 * later) if found_too else (days >= 1) * 1.0
+        np.testing.assert_array_equal(of(found, "0] traced"), np.tile(traced, (2, 1)))
+        np.testing.assert_array_equal(of(found, "0] released"), 0)
 
 
 @pytest.mark.slow

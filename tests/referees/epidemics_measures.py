@@ -287,9 +287,31 @@ def _add_tracing(rng: np.random.Generator, world: World) -> None:
             one["release_after"] = float(rng.choice([0.2, 0.3]))
             if rng.random() < 0.7:
                 one["release_every"] = float(rng.choice([0.2, 0.3]))
+    for number, one in enumerate(m for m in world.measures if "release_after" in m):
+        if number == 0 or rng.random() < 0.5:  # a kernel knows whether there are such tests
+            one |= {"tracing": one.get("tracing") or 0.8, "test_contacts": True}
+            one["delay"] = one["delay"] or 0.2
+            one["quarantine"] = max(one.get("quarantine", 0.9), 0.5)
     for one in world.measures:  # a kernel knows whether there are such people
         if one["kind"] == "isolation":
             one["among"] = {"group": [0.5, 0.9, 1.0]}
+
+
+def add_unborn(rng: np.random.Generator, world: World) -> None:
+    """A node that is not born at first."""
+    named = [i for v in world.initial.values() if not isinstance(v, int)
+             for i in (v[0] if isinstance(v, tuple) else v)]  # fmt: skip
+    free = sorted(set(range(world.nodes)) - set(named))
+    if (
+        world.progressions
+        and rng.random() < 0.6
+        and len(free) > 1 + sum(value for value in world.initial.values() if isinstance(value, int))
+    ):
+        world.compartments.append("U")
+        world.outside = ["U"]
+        law = next(iter(world.progressions.values()))[1][0]
+        world.progressions["U"] = ({"C0": 1.0}, (law, round(float(rng.uniform(0.4, 1.2)), 2)))
+        world.initial["U"] = [int(rng.choice(free))]
 
 
 def _add_effects(rng: np.random.Generator, world: World) -> None:

@@ -469,6 +469,7 @@ class _Run:
             node = self.rng.integers(0, self.world.nodes, mine.size)
             share = self._sensitivity(one, self.at[mine, node])
             made = self._in_force(mine, k, when) & self.holds.takes(mine, int(k), node)
+            made &= ~np.isin(self.at[mine, node], [self.index[c] for c in self.world.outside])
             self.tallies.note(mine[made], int(k), "tests", node[made])
             found = (self.rng.random(mine.size) < share) & made
             self.tallies.note(mine[found], int(k), "positive", node[found])

@@ -28,6 +28,7 @@ class Holds:
         self.named = rng.random((count, len(world.measures), len(world.arcs)))
         self.again = np.full(shape, np.inf)  # the next test that may end an isolation
         self.tested = np.full(shape, -np.inf)
+        self.known = np.full(shape, -np.inf)  # until when a node is a known case
 
     def group(self, one: dict[str, Any], name: str = "among") -> np.ndarray:
         """With what probability nodes take part in a measure."""
@@ -54,6 +55,9 @@ class Holds:
         own = one.get("isolation", one["quarantine"] if one["kind"] == "tracing" else None)
         delay = one.get("delay", 0.0)
         self.hold(rows, k, node, time, own, delay)
+        if one.get("test_contacts"):
+            until = np.maximum(self.known[rows, k, node], tidy(time + delay + own))
+            self.known[rows, k, node] = until
         share = one.get("tracing", 0.0)
         for arc in range(run.source.size):
             chance = share
@@ -146,6 +150,12 @@ class Holds:
                 run.tallies.releases.setdefault((int(row), int(one), int(who)), []).append(when)
                 begin, end = self.begin[row, one, who], self.end[row, one, who]
                 end[(begin < when) & (end > when)] = when
+            elif run.world.measures[one].get("test_contacts") and (
+                self.known[row, one, who] <= when
+                and run._in_force(single, int(one), np.array([when]))[0]
+            ):
+                run.tallies.note(single, int(one), "positive", place)
+                self.find(single, int(one), place, np.array([when]))
             self._plan_tests(row, one, who)
 
     def is_held(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:

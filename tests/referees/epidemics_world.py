@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from epidemics_measures import add_measures, measure_of
+from epidemics_measures import add_measures, add_unborn, measure_of
 
 import ergode
 
@@ -63,6 +63,7 @@ class World:
     risk: list[str] | None = None
     splits: dict[str, tuple[str, list[dict[str, float]]]] = field(default_factory=dict)
     exits: dict[str, tuple[float, dict[str, float]]] = field(default_factory=dict)  # rate, where to
+    outside: list[str] = field(default_factory=list)  # of those who are not born
     stays: dict[str, tuple[str, list[tuple[Any, ...]]]] = field(default_factory=dict)
     factors_by: dict[str, tuple[str, list[float]]] = field(default_factory=dict)
     # Such factors of each infection, where they differ; none of an infection is None.
@@ -141,7 +142,7 @@ class World:
         They infect, or were infected, or will infect without being infected again.
         """
         ill = self.infectious | {x for _, x, _ in self.infections}
-        susceptible = {s for s, _, _ in self.infections}
+        susceptible = {*(s for s, _, _ in self.infections), *self.outside}
         while True:
             more = {
                 c for c in self.progressions
@@ -296,6 +297,8 @@ def _draw(rng: np.random.Generator, family: str) -> World:
         _add_traits(rng, world, family)
     if family in _EXITING:
         _add_exits(rng.spawn(1)[0], world)
+    if general:
+        add_unborn(rng.spawn(1)[0], world)
     return world
 
 
@@ -579,6 +582,7 @@ def model_of(world: World) -> ergode.CompartmentModel:
         ],
         susceptibility="susceptibility" if world.susceptibility is not None else None,
         infectivity="infectivity" if world.infectivity is not None else None,
+        outside=world.outside,
     )  # fmt: skip
 
 

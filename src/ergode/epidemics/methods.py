@@ -89,6 +89,8 @@ def _beyond_first_passage(model: CompartmentModel, scenario: Scenario, aged: boo
     susceptible = model.infections[0].susceptible
     if any(p.compartment == susceptible for p in model.progressions):
         return f"nodes of this model leave '{susceptible}' without being infected"
+    if any(susceptible in p.branches for p in model.progressions):
+        return f"nodes of this model enter '{susceptible}', as newborns do"
     if len(model.infections) > 1:
         return f"this model has {len(model.infections)} infections"
     if model.profiles:

@@ -1,4 +1,4 @@
-"""Contagion in synchronous steps: Reed-Frost, independent cascades and thresholds.
+"""Synchronous steps: Reed-Frost, independent cascades, thresholds, voters and majorities.
 
 Time is a whole number of steps, and all nodes change at once, as they were at the step before.
 These models are exact by definition; they are no approximations of a process in continuous time.
@@ -9,12 +9,14 @@ H. Abbey, "An examination of the Reed-Frost theory of epidemics", Hum. Biol. 24 
 M. Granovetter, "Threshold models of collective behavior", Am. J. Sociol. 83 (1978).
 D. Kempe, J. Kleinberg, E. Tardos, "Maximizing the spread of influence through a social network",
 KDD (2003): independent cascades and linear thresholds.
+C. Castellano, M. A. Munoz, R. Pastor-Satorras, "Nonlinear q-voter model", Phys. Rev. E 80 (2009).
+M. J. de Oliveira, "Isotropic majority-vote model on a square lattice", J. Stat. Phys. 66 (1992).
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
 
 THRESHOLDS = option(False)
 """Whether nodes become active by a threshold, and not by transmission along arcs."""
+OPINIONS = option(False)
+"""Whether nodes have opinions, which they take from neighbours."""
+
+Opinion = Literal["voter", "majority"]
 
 STATES = ("S", "I", "R")
 results.register(
@@ -61,6 +67,9 @@ def synchronous(
     steps: int,
     probability: float | None = None,
     threshold: float | str | None = None,
+    opinion: Opinion | None = None,
+    asked: int = 1,
+    noise: float = 0.0,
     infectious_steps: int | None = 1,
     recurrent: bool = False,
     replicates: int = 1,
@@ -71,14 +80,16 @@ def synchronous(
 
     With a `probability`, each infectious node infects each susceptible neighbour with it, at every
     step at which it is infectious: the chain of Reed and Frost, `discrete_SIR` of EoN and, with one
-    infectious step, the independent cascade of Kempe and others. With a `threshold`, a node becomes
-    active when the share of its neighbours that are active is above zero and at least that
-    (Granovetter).
+    infectious step, the independent cascade of Kempe and others. With a `threshold`, a node
+    becomes active when the share of its neighbours that are active is above zero and at least that
+    (Granovetter). With an `opinion`, nodes have one of two, S or I, at every step: a voter takes
+    that of a random neighbour; by majority a node takes that of most neighbours, and keeps its own
+    in a tie.
 
     Parameters
     ----------
     contacts : ContactNetwork
-        Weights of arcs multiply the probability; with a threshold, they weight the neighbours.
+        Weights of arcs multiply the probability; otherwise they weight the neighbours.
     initial : int or array_like
         Number of nodes that are infectious (active) at step 0, drawn anew in each replicate; or
         their positions or names.
@@ -89,9 +100,18 @@ def synchronous(
     threshold : float or str, optional
         Threshold of all nodes, 0 to 1; or the name of a node attribute; or ``"uniform"``: each node
         of a replicate has a uniformly random one, as in the linear threshold model.
+    opinion : {"voter", "majority"}, optional
+        How nodes take opinions. Nodes without neighbours keep theirs.
+    asked : int
+        Neighbours that a voter asks, drawn with replacement: it takes their opinion if they agree
+        (the q-voter model).
+    noise : float
+        With an opinion: probability that a node takes a random one instead, either with one half.
+        The noise of the majority-vote model, with which a node takes the minority's, is one half of
+        this.
     infectious_steps : int, optional
         Steps at which a node is infectious, from the step after its infection on; then it is
-        removed. None: for ever. With a threshold, nodes stay active.
+        removed. None: for ever. With a threshold, nodes stay active. Opinions do not have it.
     recurrent : bool
         Whether nodes become susceptible again instead of being removed: a discrete SIS model.
     replicates, seed, device
@@ -106,8 +126,14 @@ def synchronous(
     Raises
     ------
     ModelError
-        An argument is out of range, not one of `probability` and `threshold` is given, or a weight
-        makes a probability above 1.
+        An argument is out of range, not one of `probability`, `threshold` and `opinion` is given,
+        or a weight makes a probability above 1.
+
+    Notes
+    -----
+    NDlib's voters and majorities change one node, or one group, at each of its iterations; here a
+    step changes all nodes. Both keep the share of an opinion of voters on average, weighted by
+    degree.
 
     Examples
     --------
@@ -127,8 +153,9 @@ def synchronous(
             "ComputedNetwork.stored(simple=True)"
         )
     stopwatch = Stopwatch()
-    if (probability is None) == (threshold is None):
-        raise ModelError("synchronous: expected either a probability or a threshold")
+    if sum(one is not None for one in (probability, threshold, opinion)) != 1:
+        raise ModelError("synchronous: expected one of a probability, a threshold and an opinion")
+    asks = _asks(opinion, asked, noise)
     check_switch("synchronous", "recurrent", recurrent)
     step_count = integer("steps", steps, 0, 2**31 - 2)
     row_count = integer("replicates", replicates, 1, 2**31 - 1)
@@ -136,9 +163,12 @@ def synchronous(
     lasting = math.inf if infectious_steps is None else infectious_steps
     if lasting != math.inf:
         lasting = integer("infectious_steps", infectious_steps, 1, 2**31 - 1)
-    if threshold is not None:
+    if probability is None:
         if recurrent or infectious_steps not in (1, None):
-            raise ModelError("synchronous: with a threshold, active nodes stay active")
+            raise ModelError(
+                "synchronous: recurrent and infectious_steps are for a probability; with a "
+                "threshold, active nodes stay active, and opinions last until they change"
+            )
         lasting = math.inf
     if recurrent and lasting == math.inf:
         raise ModelError("synchronous: recurrent is for nodes that are infectious for some steps")
@@ -151,7 +181,7 @@ def synchronous(
         chosen, 8 * count, f"a replicate of {count:,} nodes", "use fewer nodes, or another device"
     )
     size = max(1, min(row_count, fits, _PER_CHUNK // count))
-    kernel = kernels.for_each(_advance, bindings={THRESHOLDS: threshold is not None})
+    kernel = kernels.for_each(_advance, bindings=_bindings(threshold, opinion))
     arrays = [chosen.put(one) for one in (incoming.offsets, incoming.targets, weights, level)]
     blocks = -(-count // _BLOCK)
     shape = row_count, step_count + 1, len(STATES)
@@ -173,10 +203,10 @@ def synchronous(
         for step in range(1, step_count + 1):
             chosen.run(
                 kernel, rows * blocks, *arrays, state, np.int32(step), span,
-                np.int32(recurrent), seed_word, np.int64(first), sums,
+                np.int32(recurrent), np.int32(asks), float(noise), seed_word, np.int64(first), sums,
             )  # fmt: skip
             found[first : first + rows, step, 1:] = chosen.get(sums).sum(axis=1)
-            if not found[first : first + rows, step, 1].any():
+            if noise == 0.0 and not found[first : first + rows, step, 1].any():
                 found[first : first + rows, step + 1 :, 2] = found[
                     first : first + rows, step : step + 1, 2
                 ]
@@ -194,6 +224,24 @@ def synchronous(
     return results.dataset("epidemics", "synchronous", {"count": found}, coords=coords, attrs=attrs)
 
 
+def _asks(opinion: Opinion | None, asked: int, noise: float) -> int:
+    """Checked number of neighbours that a voter asks; 0 for a majority."""
+    if opinion is not None and opinion not in get_args(Opinion):
+        raise ModelError(f"opinion is {opinion!r}; expected 'voter' or 'majority'")
+    if opinion is None and noise != 0.0:
+        raise ModelError("synchronous: noise is for opinions")
+    if not is_finite_number(noise) or not 0 <= noise <= 1:
+        raise ModelError(f"noise is {noise!r}; expected a number between 0 and 1")
+    number = integer("asked", asked, 1, 2**15)
+    if opinion != "voter" and number != 1:
+        raise ModelError("synchronous: asked is for opinion='voter'")
+    return number if opinion == "voter" else 0
+
+
+def _bindings(threshold: Any, opinion: Any) -> dict[Any, bool]:
+    return {OPINIONS: True} if opinion else {THRESHOLDS: threshold is not None}
+
+
 def _tables(
     incoming: ContactNetwork, probability: float | None, threshold: float | str | None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -208,6 +256,8 @@ def _tables(
             raise ModelError(
                 f"probability times the largest weight is {weights.max():g}; expected at most 1"
             )
+        return weights, np.zeros(1)
+    if threshold is None:
         return weights, np.zeros(1)
     if threshold == "uniform":
         return weights, np.full(1, -1.0)
@@ -246,8 +296,9 @@ def _drawn(begun: int | np.ndarray, count: int, seed: np.uint64, replicate: int)
 
 
 def _advance(
-    index, offsets, targets, weights, level, state, step, span, recurrent, seed, first, sums
-):
+    index, offsets, targets, weights, level, state, step, span, recurrent, asks, noise, seed, first,
+    sums,
+):  # fmt: skip
     """Nodes of a block of a replicate after a step; `sums` has those infectious and removed.
 
     `state` [2, replicate, node] is the step of the infection of each node, at the step before and
@@ -261,7 +312,12 @@ def _advance(
     infectious, removed = np.int32(0), np.int32(0)
     for node in range(block * _BLOCK, min((block + 1) * _BLOCK, count)):
         since = state[here, row, node]
-        if since < 0 and _catches(
+        if OPINIONS:
+            agrees = _takes(
+                offsets, targets, weights, state, here, row, node, step, asks, noise, seed, first
+            )
+            since = np.int32(0) if agrees else np.int32(-1)
+        elif since < 0 and _catches(
             offsets, targets, weights, level, state, here, row, node, step, span, seed, first
         ):
             since = np.int32(step)
@@ -299,3 +355,30 @@ def _catches(offsets, targets, weights, level, state, here, row, node, step, spa
         # A quotient is rounded as a threshold is written: 7 of 100 are 0.07.
         return reached > 0.0 and reached / total >= least
     return False
+
+
+def _takes(offsets, targets, weights, state, here, row, node, step, asks, noise, seed, first):
+    """Whether a node has the opinion I after a step."""
+    own = state[here, row, node] >= 0
+    total, reached = real(0.0), real(0.0)
+    for arc in range(offsets[node], offsets[node + 1]):
+        total += weights[arc]
+        if state[here, row, targets[arc]] >= 0:
+            reached += weights[arc]
+    index = np.uint32(step)
+    w0, w1, w2, w3 = draw_words(seed, first + row, np.int64(node), SYNCHRONOUS, index)
+    if uniform(w0, w1) <= noise:
+        return uniform(w2, w3) <= 0.5
+    if not total > 0.0:
+        return own
+    if asks == 0:
+        return own if 2.0 * reached == total else 2.0 * reached > total
+    # Who is asked has the opinion with the share of its neighbours that have it.
+    agreeing = 0
+    for k in range(asks):
+        entity = np.int64(node) | (np.int64(k + 1) << np.int64(40))
+        w0, w1, w2, w3 = draw_words(seed, first + row, entity, SYNCHRONOUS, index)
+        agreeing += np.int64(uniform(w0, w1) * total <= reached)
+    if agreeing == 0 or agreeing == asks:
+        return agreeing > 0
+    return own

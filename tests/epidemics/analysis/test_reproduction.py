@@ -231,6 +231,50 @@ def test_an_attribute_that_makes_no_difference_changes_nothing():
     assert found.reproduction_number == pytest.approx(5 * np.sqrt(np.prod(chances)), rel=1e-6)
 
 
+def test_strains_with_factors_of_their_own():
+    """Each strain is as if it were alone."""
+    network = REGULAR.with_attributes(half=np.arange(400) % 2)
+    stay = ergode.Gamma(mean=3.0, sd=2.0)
+    factors = {"I": ergode.ByAttribute("half", {0: 0.5, 1: 2.0}), "J": None}
+    both = ergode.CompartmentModel(
+        ["S", "I", "J"],
+        [ergode.Infection("S", x, {x: 0.2}, infectivity=factors[x]) for x in ("I", "J")],
+        [ergode.Progression(x, "S", stay) for x in ("I", "J")],
+    )
+    for strain, factor in factors.items():
+        alone = ergode.CompartmentModel(
+            ["S", strain],
+            [ergode.Infection("S", strain, {strain: 0.2}, infectivity=factor)],
+            [ergode.Progression(strain, "S", stay)],
+        )
+        found, expected = reproduction(both, network, infected=strain), reproduction(alone, network)
+        assert found.reproduction_number == pytest.approx(expected.reproduction_number, rel=1e-9)
+        assert found.growth_rate == pytest.approx(expected.growth_rate, rel=1e-9)
+
+
+def test_a_layer_that_is_closed_is_as_if_it_were_not_there():
+    rng = np.random.default_rng(7)
+    parts = {
+        name: ergode.ContactNetwork.from_edges(*rng.integers(0, 300, (2, 900)), 300)
+        for name in ("home", "work")
+    }
+    both = ergode.ContactNetwork.from_layers(parts)
+    model = sir(0.3, INFECTIOUS["gamma"])
+    closed = reproduction(model, both, layer_factors={"work": 0.0})
+    home = reproduction(model, ergode.ContactNetwork.from_layers({"home": parts["home"]}))
+    assert closed.reproduction_number == pytest.approx(home.reproduction_number, rel=1e-6)
+    assert closed.growth_rate == pytest.approx(home.growth_rate, rel=1e-5)
+    assert closed.transmissibility["work"] == 0.0
+    halves = dict.fromkeys(parts, 0.5)
+    slower = reproduction(sir(0.15, INFECTIOUS["gamma"]), both).reproduction_number
+    found = reproduction(model, both, layer_factors=halves).reproduction_number
+    assert found == pytest.approx(slower, rel=1e-9)
+    with pytest.raises(ergode.ModelError, match="names the layer 'school'"):
+        reproduction(model, both, layer_factors={"school": 0.0})
+    with pytest.raises(ergode.ModelError, match="expected a finite number, zero or more"):
+        reproduction(model, both, layer_factors={"work": -1.0})
+
+
 def test_networks_that_end_and_that_alternate():
     import networkx
 

@@ -21,6 +21,8 @@ HALF = ergode.ByAttribute("age", [0.5, 1.0], groups=[0, 18])
         ({"tracing": {"home": 0.0}, "tracing_delay": 1}, "expected a tracing above zero"),
         ({"release_every": 1}, "no release_after"),
         ({"release_after": 0}, "release_after is 0.0; expected a finite time above zero"),
+        ({"test_contacts": True, "delay": 1, "tracing": 1.0}, "a release_after and a delay"),
+        ({"test_contacts": True, "release_after": 1, "tracing": 1.0}, "a delay above zero"),
         ({"among": ergode.ByAttribute("age", {1: 1.5})}, "among for age 1 is 1.5"),
         ({"tracing": 1.0, "contacts_among": 3}, "contacts_among"),
     ],
@@ -56,7 +58,7 @@ def test_names_that_the_network_does_not_have():
 def test_run_files_have_them():
     table = {
         "kind": "testing", "sensitivity": {"I": 0.9}, "tracing": {"home": 1.0, "work": 0.4},
-        "quarantine": 7, "release_after": 5, "release_every": 1,
+        "quarantine": 7, "release_after": 5, "release_every": 1, "delay": 1, "test_contacts": True,
         "among": {"attribute": "age", "groups": [0, 18], "values": [0.5, 1.0]},
     }  # fmt: skip
     plain = {"kind": "contact-tracing", "compartment": "I", "tracing": 0.5}
@@ -64,7 +66,7 @@ def test_run_files_have_them():
     assert found["interventions"] == [
         ergode.Testing(
             {"I": 0.9}, tracing={"home": 1.0, "work": 0.4}, quarantine=7, release_after=5,
-            release_every=1, among=HALF,
+            release_every=1, delay=1, test_contacts=True, among=HALF,
         ),
         ergode.ContactTracing("I", tracing=0.5),
     ]  # fmt: skip

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
 from ergode.epidemics.analysis.branching import Arcs, Branching, ByClass
 from ergode.epidemics.analysis.contact import infected_of, stages_of, transform
+from ergode.epidemics.shared.names import layer_index
 from ergode.epidemics.shared.progression import classes_of
 from ergode.epidemics.shared.tables import arc_weights
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -73,7 +75,11 @@ class Reproduction:
 
 
 def reproduction(
-    model: CompartmentModel, contacts: ContactNetwork, *, infected: str | None = None
+    model: CompartmentModel,
+    contacts: ContactNetwork,
+    *,
+    infected: str | None = None,
+    layer_factors: Mapping[str, float] | None = None,
 ) -> Reproduction:
     """Basic reproduction number, growth rate, doubling and generation time, without a simulation.
 
@@ -96,6 +102,8 @@ def reproduction(
         Weights, layers, directions and the node attributes of the model count.
     infected : str, optional
         The compartment that newly infected nodes enter, which tells several strains apart.
+    layer_factors : mapping of str to float, optional
+        Factors on transmission in layers, such as ``{"school": 0.0}`` while schools are closed.
 
     Returns
     -------
@@ -129,7 +137,7 @@ def reproduction(
     >>> round(early.reproduction_number, 6), round(early.growth_rate, 6)
     (3.0, 0.6)
     """
-    branching, alone = _branching(model, contacts, infected)
+    branching, alone = _branching(model, contacts, infected, layer_factors or {})
     number = branching.radius()
     generation = branching.generation_time()
     growth = _growth(branching, number, generation)
@@ -245,7 +253,10 @@ def scaled_to(
 
 
 def _branching(
-    model: CompartmentModel, contacts: ContactNetwork, infected: str | None
+    model: CompartmentModel,
+    contacts: ContactNetwork,
+    infected: str | None,
+    layer_factors: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Branching, ByClass]:
     """The operator of early generations, and the transform along each arc of the network."""
     if not isinstance(model, CompartmentModel):
@@ -256,12 +267,8 @@ def _branching(
             f"contacts is {type(contacts).__name__}; a reproduction number needs a ContactNetwork, "
             + ("such as contacts.stored(simple=True)" if computed else "whose contacts last")
         )
-    if model.has_own_factors:
-        raise ModelError(
-            "the infections of the model differ in susceptibility or infectivity; a reproduction "
-            "number needs equal ones, so that each arc has one weight"
-        )
     entered, classes = infected_of(model, infected), classes_of(model, contacts)
+    model = _with_factors_of(model, entered)
     transforms = [
         partial(
             transform, stages_of(model, entered, {d: int(e[k]) for d, e in classes.entry.items()})
@@ -270,11 +277,41 @@ def _branching(
     ]
     weights = arc_weights(model, contacts)
     plain = np.ones(contacts.arc_count) if weights is None else np.asarray(weights, float)
+    if layer_factors:
+        plain = plain * _factors_of_arcs(contacts, layer_factors)
     arcs = Arcs(contacts.offsets, contacts.targets, plain, mirrored=not contacts.directed)
     of_arcs = classes.of_node
     if classes.class_count > 1:
         of_arcs = np.repeat(classes.of_node, contacts.degrees())
     return Branching(arcs, transforms, classes.of_node), ByClass(transforms, plain, of_arcs)
+
+
+def _factors_of_arcs(contacts: ContactNetwork, factors: Mapping[str, float]) -> Any:
+    """The factor of the layer of each arc, [arc_count] or one number."""
+    found = np.ones(max(1, len(contacts.layers)))
+    for name, factor in factors.items():
+        if not (is_finite_number(factor) and factor >= 0):
+            raise ModelError(
+                f"the factor of layer '{name}' is {factor!r}; expected a finite number, "
+                "zero or more"
+            )
+        found[layer_index(contacts, name, "layer_factors")] = factor
+    return found[0] if contacts.layer is None else found[np.asarray(contacts.layer)]
+
+
+def _with_factors_of(model: CompartmentModel, entered: str) -> CompartmentModel:
+    """The model in which all infections have the factors of those that lead to a compartment."""
+    if not model.has_own_factors:
+        return model
+    susceptible = model.infections[0].susceptible
+    causes = [i for i in model.infections if (i.susceptible, i.infected) == (susceptible, entered)]
+    given = {name: getattr(causes[0], name) for name in ("susceptibility", "infectivity")}
+    if any(getattr(one, name) != given[name] for one in causes for name in given):
+        raise ModelError(
+            f"the infections that lead to '{entered}' differ in susceptibility or infectivity; a "
+            "reproduction number needs equal ones, so that each arc has one weight"
+        )
+    return replace(model, infections=[replace(one, **given) for one in model.infections])
 
 
 def _growth(branching: Branching, number: float, generation: float) -> float:

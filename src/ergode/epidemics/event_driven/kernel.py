@@ -148,7 +148,7 @@ def sellke_cpu(
         np.empty(node_count, np.uint8), np.empty(node_count, real), np.empty(node_count, real),
         np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
         np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
-        np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 5), real),
+        np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 6), real),
         np.empty(points.interventions.triggers.counts.shape[1], np.int64),
         np.empty(3 * plan_size, real),
         new_lines(plan_size if HAS_LINES else 1, node_count if HAS_LINES else 1),
@@ -246,6 +246,7 @@ def _begin(queue, tables, nodes, cases, run):
                     nodes.quarantine[k, node, part] = -NEVER
                 nodes.quarantine[k, node, 3] = NEVER
                 nodes.quarantine[k, node, 4] = 0.0
+                nodes.quarantine[k, node, 5] = -NEVER
     nodes.decided[0] = 0.0
     nodes.work[0] = 0
     nodes.work[1] = 0
@@ -354,7 +355,7 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
                     queue, tables, nodes, event.arc, node, event.time, event.key != 0, run
                 )
             elif HAS_RELEASE and kind == RETEST:
-                test_for_release(queue, tables, nodes, event.arc, node, event.time, run)
+                test_for_release(queue, contacts, tables, nodes, event.arc, node, event.time, run)
             elif HAS_LINES:
                 test_line(queue, contacts, tables, nodes, event.arc, event.time, run)
         if move.node >= 0:

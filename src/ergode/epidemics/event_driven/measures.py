@@ -17,7 +17,7 @@ from ergode.epidemics.event_driven.state import (
     RETEST,
 )
 from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, layer_of, target_of
-from ergode.epidemics.shared.clock import at_moment
+from ergode.epidemics.shared.clock import at_moment, later
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.counts import (
     POSITIVE,
@@ -27,7 +27,7 @@ from ergode.epidemics.shared.counts import (
     tally,
     tally_hold,
 )
-from ergode.epidemics.shared.detection import is_traced, next_detection, stays_isolated
+from ergode.epidemics.shared.detection import is_traced, known_until, next_detection, stays_isolated
 from ergode.epidemics.shared.lines import (
     admit,
     asks_for_test,
@@ -40,7 +40,13 @@ from ergode.epidemics.shared.lines import (
     next_tested,
     spent_from,
 )
-from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_RELEASE, HAS_SCREENING
+from ergode.epidemics.shared.options import (
+    COUNTING,
+    HAS_FINDS,
+    HAS_QUEUES,
+    HAS_RELEASE,
+    HAS_SCREENING,
+)
 from ergode.epidemics.shared.tallying import (
     decide_and_tally,
     tally_positive,
@@ -51,6 +57,7 @@ from ergode.epidemics.shared.tallying import (
 from ergode.epidemics.shared.transmission import (
     CONTACT_DELAY,
     CONTACT_TIME,
+    FINDS,
     OWN_DELAY,
     OWN_TIME,
     RETEST_AFTER,
@@ -193,13 +200,13 @@ def _queue_release(queue, tables, nodes, k, node, time, column, run):
         )  # fmt: skip
 
 
-def test_for_release(queue, tables, nodes, k, node, time, run):
-    """Test an isolated node; a negative test ends its isolation."""
+def test_for_release(queue, contacts, tables, nodes, k, node, time, run):
+    """Test an isolated node: a negative test ends its isolation, a positive one may find a case."""
     quarantine = nodes.quarantine
     if quarantine[k, node, 3] != time:
         return  # that isolation is over, and another has begun
     until = max(quarantine[k, node, 1], quarantine[k, node, 2])
-    if not until > time:
+    if not until > later(time):  # no test when the isolation ends
         quarantine[k, node, 3] = NEVER
         return
     number = np.int64(quarantine[k, node, 4])
@@ -209,6 +216,13 @@ def test_for_release(queue, tables, nodes, k, node, time, run):
     compartment = np.int64(nodes.compartment[node])
     if stays_isolated(tables.interventions, k, compartment, number, node, run.seed, run.replicate):
         _queue_release(queue, tables, nodes, k, node, time, RETEST_EVERY, run)
+        if HAS_FINDS and tables.interventions.traced[k, FINDS] > 0.0:
+            unknown = quarantine[k, node, 5] <= time
+            if unknown and looks_for_cases(tables.interventions, nodes.starts, k, time):
+                if COUNTING:
+                    tally(nodes.moves, tables, k, POSITIVE, node, time, 1)
+                stay = nodes.stay[node]
+                _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
         return
     if COUNTING:
         tally_release(nodes.moves, tables, k, node, time, until)
@@ -277,6 +291,9 @@ def detect(queue, contacts, tables, nodes, event, run):
 def _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run):
     """Quarantine a node that is detected in a stay, and those of its contacts that are traced."""
     plan = tables.interventions
+    if HAS_FINDS:
+        known = max(nodes.quarantine[k, node, 5], known_until(tables, k, time))
+        nodes.quarantine[k, node, 5] = known
     own_delay = plan.traced[k, OWN_DELAY]
     if own_delay > 0.0:
         _queue_quarantine(queue, tables, node, k, time + own_delay, np.uint32(0), run)

@@ -23,7 +23,7 @@ class Nodes(NamedTuple):
     was_since: Any  # real [node]
     until: Any  # when its stay ends, unless it is infected before, real [node]
     stay: Any  # number of earlier stays, int32 [node]
-    quarantine: Any  # see `put_in_quarantine`, real [intervention, node, 5]
+    quarantine: Any  # see `put_in_quarantine`, real [intervention, node, 6]
     population: Any  # nodes in each compartment, then cases, and then counters: int64
     starts: Any  # of interventions, see `shared.transmission.is_in_force`
     lines: Any  # see `shared.lines`

@@ -10,7 +10,7 @@ from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.compliance import may_be_traced, takes_part
 from ergode.epidemics.shared.contacts import exposure
 from ergode.epidemics.shared.options import HAS_LINES, HAS_SCREENING
-from ergode.epidemics.shared.transmission import LOOKBACK
+from ergode.epidemics.shared.transmission import LOOKBACK, OWN_DELAY, OWN_TIME
 
 _NEVER = float("inf")
 _CONTACTS = np.uint32(0x80000000)  # of draws: for a contact, not for the case
@@ -52,6 +52,14 @@ def stays_isolated(plan, k, compartment, number, node, seed, replicate):
     entity = np.int64(node) | (np.int64(number) << _NUMBER_BITS)
     w0, w1, w2, w3 = draw_words(seed, replicate, entity, RELEASE, np.uint32(k))
     return uniform(w0, w1) <= plan.sensitivity[k, compartment]
+
+
+def known_until(tables, k, moment):
+    """Until when a node that is detected at a moment is a known case."""
+    plan = tables.interventions
+    return real(
+        at_moment(tables.moments, moment + (plan.traced[k, OWN_DELAY] + plan.traced[k, OWN_TIME]))
+    )
 
 
 def is_traced(plan, meetings, k, layer, arc, entity, target, stay, moment, seed, replicate):

@@ -25,6 +25,8 @@ HAS_SCREENING = option(False)
 """Whether nodes are tested at a rate."""
 HAS_RELEASE = option(False)
 """Whether a negative test ends an isolation."""
+HAS_FINDS = option(False)
+"""Whether a test for the release of a contact finds a case."""
 HAS_COMPLIANCE = option(False)
 """Whether some nodes take part in a measure with a probability."""
 HAS_SEVERITY = option(False)

@@ -27,6 +27,7 @@ from ergode.epidemics.shared.options import (
     HAS_CALENDARS,
     HAS_CAPACITIES,
     HAS_COUNTERS,
+    HAS_FINDS,
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
     HAS_LINES,
@@ -168,6 +169,7 @@ def tables_of(
         HAS_INTERVENTIONS: bool(scenario.interventions),
         HAS_TRACING: any(isinstance(i, ContactTracing | Testing) for i in scenario.interventions),
         **({HAS_RELEASE: True} if any(map(_releases, scenario.interventions)) else {}),
+        **({HAS_FINDS: True} if any(map(_finds, scenario.interventions)) else {}),
         HAS_SCREENING: any(
             isinstance(i, Testing) and i.rate is not None for i in scenario.interventions
         ),
@@ -209,6 +211,11 @@ def tables_of(
 def _releases(one: Any) -> bool:
     """Whether a negative test ends an isolation by a measure."""
     return getattr(one, "release_after", None) is not None
+
+
+def _finds(one: Any) -> bool:
+    """Whether a test of a contact by a measure finds a case."""
+    return getattr(one, "test_contacts", False)
 
 
 def _moments(model: CompartmentModel, scenario: Scenario, begin: float, end: float) -> np.ndarray:

@@ -212,9 +212,9 @@ def tally_tests_of(
         moment = real(proposed.time[k, position])
         number = np.int32(proposed.number[k, position] + np.int32(1))
         w0, w1, w2, w3 = _proposed(k, node, number, seed, replicate)
-        if uniform(w2, w3) > plan.positive[k, compartment] and looks_for_cases(
-            plan, starts, k, moment
-        ):
+        negative = uniform(w2, w3) > plan.positive[k, compartment]
+        there = plan.sensitivity[k, compartment] >= 0.0  # in the population
+        if negative and there and looks_for_cases(plan, starts, k, moment):
             tally(moves, tables, k, TESTS, node, moment, 1)
         proposed.time[k, position] = moment + exponential(w0, w1) / plan.rate[k]
         proposed.number[k, position] = number

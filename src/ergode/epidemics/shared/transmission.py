@@ -58,9 +58,10 @@ from ergode.models.epidemic.vaccination import Vaccination
 
 CLOSURE_KIND, ISOLATION_KIND, TRACING_KIND, CAPACITY_KIND = 0, 3, 4, 5  # 1, 2: vaccines
 # Columns of `Interventions.traced`.
-TRACE, CONTACT_DELAY, OWN_DELAY, CONTACT_TIME, OWN_TIME, LOOKBACK, RETEST_AFTER, RETEST_EVERY = (
-    range(8)
-)
+(
+    TRACE, CONTACT_DELAY, OWN_DELAY, CONTACT_TIME, OWN_TIME, LOOKBACK, RETEST_AFTER, RETEST_EVERY,
+    FINDS,
+) = range(9)  # fmt: skip
 
 
 class Infections(NamedTuple):
@@ -109,10 +110,13 @@ class Interventions(NamedTuple):
     positive: Any  # probability of a detection, real [intervention_count, compartment_count]
     rate: Any  # of tests of each node, real [intervention_count]; 0 for tests at entry
     # Largest probability of tracing, times from the detection to the quarantine of contacts and of
-    # the node itself, durations of both, lookback, and times from the begin of an isolation to a
-    # test that may end it and between such tests, real [intervention_count, 8]: see `TRACE`.
+    # the node itself, durations of both, lookback, times from the begin of an isolation to a test
+    # that may end it and between such tests, and whether these find cases, real
+    # [intervention_count, 9]: see `TRACE`.
     traced: Any
-    sensitivity: Any  # of tests that may end an isolation, real [intervention_count, compartments]
+    # Of tests that may end an isolation, real [intervention_count, compartment_count]; negative
+    # outside of the population.
+    sensitivity: Any
     tracing: Any  # probability of tracing in a layer, real [intervention_count, layer_count]
     triggers: Any  # see `shared.triggers`
     lines: Any  # see `shared.lines`
@@ -227,7 +231,7 @@ def interventions_of(
     columns["start"] = np.full(3 * count, np.inf, precision)
     kind = np.zeros(count, np.int32)
     layer, compartment, instead = (np.full(count, -1, np.int32) for _ in range(3))
-    traced = np.zeros((count, 8), precision)
+    traced = np.zeros((count, 9), precision)
     traced[:, [RETEST_AFTER, RETEST_EVERY]] = np.inf
     sensitivity = np.zeros((count, len(model.compartments)), precision)
     tracing = np.zeros((count, max(1, len(contacts.layers))), precision)
@@ -271,6 +275,8 @@ def interventions_of(
             columns["delay"][row] = 0.0
             traced[row, [OWN_DELAY, OWN_TIME]] = one.delay, one.isolation
             rate[row] = one.rate or 0.0
+            for name in model.outside:
+                sensitivity[row, model.index[name]] = -1.0
             share = 1.0 if is_limited(one) else one.fraction
             for name, value in one.sensitivity.items():
                 at = _testable(model, name, where)
@@ -278,6 +284,7 @@ def interventions_of(
             if one.release_after is not None:
                 traced[row, RETEST_AFTER] = one.release_after
                 traced[row, RETEST_EVERY] = one.release_every or np.inf
+                traced[row, FINDS] = one.test_contacts
         if isinstance(one, ContactTracing | Testing):
             tracing[row] = _tracing(one.tracing, contacts, where)
             traced[row, TRACE] = tracing[row].max()

@@ -11,6 +11,7 @@ from ergode.epidemics.shared.lines import LineState
 from ergode.epidemics.shared.options import (
     COUNTING,
     HAS_COUNTERS,
+    HAS_FINDS,
     HAS_LINES,
     HAS_RELEASE,
     HAS_SCREENING,
@@ -63,6 +64,7 @@ def new_buffers(
         ProposedTests(empty((plan, proposed), precision), empty((plan, proposed), np.int32)),
         empty((plan, again), precision), empty((plan, again), precision),
         empty((plan, again), np.int32),
+        empty((plan, watched if bindings.get(HAS_FINDS, False) else 1), precision),
     )  # fmt: skip
     lines = LineState(
         empty((line_count, queued), precision), empty((line_count, queued), np.int32),

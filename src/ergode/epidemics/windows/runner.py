@@ -25,6 +25,7 @@ from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
 from ergode.epidemics.shared.importation import ImportedCases, imported_cases_of
 from ergode.epidemics.shared.options import (
     HAS_COUNTERS,
+    HAS_FINDS,
     HAS_LINES,
     HAS_RELEASE,
     HAS_SCREENING,
@@ -34,7 +35,14 @@ from ergode.epidemics.shared.options import (
 )
 from ergode.epidemics.shared.sweep import PointGroup, Rows
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, has_node_factors, tables_of
-from ergode.epidemics.shared.transmission import CONTACT_TIME, OWN_TIME, RETEST_AFTER, RETEST_EVERY
+from ergode.epidemics.shared.transmission import (
+    CONTACT_TIME,
+    FINDS,
+    OWN_DELAY,
+    OWN_TIME,
+    RETEST_AFTER,
+    RETEST_EVERY,
+)
 from ergode.epidemics.windows.buffers import new_buffers
 from ergode.epidemics.windows.kernel import HUB, THREADS, windows_cpu, windows_cuda
 from ergode.epidemics.windows.moves import Records
@@ -104,6 +112,9 @@ class WindowEnsemble(Ensemble):
             columns = [OWN_TIME, CONTACT_TIME, RETEST_AFTER, RETEST_EVERY]
             lasting = tables.interventions.traced[:, columns]
             span = min(span, 0.9 * float(min(lasting[lasting > 0.0], default=np.inf)))
+        finds = tables.interventions.traced[:, FINDS] > 0.0
+        delays = tables.interventions.traced[finds, OWN_DELAY]
+        span = min(span, 0.9 * float(min(delays, default=np.inf)))  # `windows.tracing.release`
         self.width = real(span)
         self.contacts = put_table(device, contacts)
         self._importations = tables.importations
@@ -130,6 +141,8 @@ class WindowEnsemble(Ensemble):
             each += 4 * self._plan_size + 8 * self._detection_room + 4
             if self.bindings.get(HAS_RELEASE, False):
                 each += (12 if self.tallies else 20) * self._plan_size
+            if self.bindings.get(HAS_FINDS, False):
+                each += 8 * self._plan_size
             if self.tallies:
                 each += (16 if self.bindings[HAS_SCREENING] else 8) * self._plan_size
         if self.bindings.get(HAS_LINES, False):

@@ -25,17 +25,29 @@ from ergode.epidemics.shared.arcs import (
     node_count_of,
     target_of,
 )
-from ergode.epidemics.shared.atomics import lower_to, raise_to
-from ergode.epidemics.shared.clock import at_moment
+from ergode.epidemics.shared.atomics import fence, lower_to, raise_to
+from ergode.epidemics.shared.clock import at_moment, later
 from ergode.epidemics.shared.contacts import contact_entity
-from ergode.epidemics.shared.counts import TESTS, tally, tally_hold
-from ergode.epidemics.shared.detection import is_traced, next_detection, stays_isolated
-from ergode.epidemics.shared.options import COUNTING, HAS_QUEUES, HAS_RELEASE, HAS_SCREENING
+from ergode.epidemics.shared.counts import POSITIVE, TESTS, tally, tally_hold
+from ergode.epidemics.shared.detection import (
+    is_traced,
+    known_until,
+    next_detection,
+    stays_isolated,
+)
+from ergode.epidemics.shared.options import (
+    COUNTING,
+    HAS_FINDS,
+    HAS_QUEUES,
+    HAS_RELEASE,
+    HAS_SCREENING,
+)
 from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
 from ergode.epidemics.shared.tallying import tally_positive, tally_release, tally_traced
 from ergode.epidemics.shared.transmission import (
     CONTACT_DELAY,
     CONTACT_TIME,
+    FINDS,
     OWN_DELAY,
     OWN_TIME,
     RETEST_AFTER,
@@ -43,6 +55,7 @@ from ergode.epidemics.shared.transmission import (
     TRACE,
     TRACING_KIND,
     detects,
+    looks_for_cases,
 )
 from ergode.epidemics.windows.state import (
     compartment_of,
@@ -78,6 +91,7 @@ class TracingState(NamedTuple):
     again: Any
     released: Any
     tested: Any  # number of such tests, int32 [intervention, place]
+    known: Any  # until when a node is a known case, real [intervention, place]
 
 
 def may_trace_before(tables, compartment, entered, stop):
@@ -202,7 +216,7 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
     while looks > 0:
         # First whether the isolation goes on until the test that may end it.
         first = looks == 2
-        held = until > moment if first else settled
+        held = until > later(moment) if first else settled
         held = held or _is_newly_held(
             epidemic, starts, k, shift, node, moves, until if first else time, since, replicate
         )
@@ -268,7 +282,7 @@ def release(epidemic, moves, starts, place, end):
             until = from_bits(bits(tracing.until[k, position]))
             # A quarantine of the window may have prolonged it; that lasts longer than the window.
             if not (
-                until > moment
+                until > later(moment)
                 or _is_newly_held(
                     epidemic, starts, k, shift, place.node, count, until,
                     real(tracing.released[k, position]), place.replicate,
@@ -290,6 +304,35 @@ def release(epidemic, moves, starts, place, end):
             else:
                 following = moment + plan.traced[k, RETEST_EVERY]
                 tracing.again[k, position] = at_moment(tables.moments, following)
+                if HAS_FINDS and plan.traced[k, FINDS] > 0.0:
+                    _find(epidemic, moves, starts, k, place, count, moment)
+
+
+def _find(epidemic, moves, starts, k, place, count, moment):
+    """A test for the release of a node is positive: a case is found, unless it is a known one.
+
+    What follows begins after the window, which is shorter than the delay of a test.
+    """
+    tables, tracing, position = epidemic.tables, epidemic.tracing, place.position
+    paths, plan = epidemic.paths, epidemic.tables.interventions
+    lasting = real(plan.traced[k, OWN_DELAY] + plan.traced[k, OWN_TIME])
+    own = _Held(np.int64(-1), np.int64(place.node), real(0.0), lasting, real(-_NEVER), real(moment))
+    if (
+        tracing.known[k, position] <= moment
+        and looks_for_cases(plan, starts, k, moment)
+        and not _holds(epidemic, starts, k, own, position, place.node, count, place.replicate)
+    ):
+        stay = np.int32(stay_of(paths, position))
+        here = compartment_of(paths, position)
+        for j in range(count):
+            if paths.time[j, position] < moment and not (
+                HAS_QUEUES and is_wait(paths, j, position, here)
+            ):
+                stay += np.int32(1)
+                here = destination(paths, j, position)
+        keep_detection(tracing, position, k, stay, moment)
+        if COUNTING:
+            tally(moves, tables, k, POSITIVE, place.node, moment, 1)
 
 
 def left_by_quarantine(
@@ -350,6 +393,8 @@ def _keep(tracing, position, moment, mark):
     if at < tracing.moment.shape[0]:
         tracing.moment[at, position] = moment
         tracing.mark[at, position] = mark
+        if HAS_FINDS:
+            fence()  # other nodes may read this list
         tracing.count[position] = np.int32(at + 1)
     else:
         raise_to(tracing.room, 0, np.int32(at + 1))
@@ -381,6 +426,8 @@ def begin_holds(tracing, k, position):
         tracing.again[k, position] = _NEVER
         tracing.released[k, position] = -_NEVER
         tracing.tested[k, position] = np.int32(0)
+    if HAS_FINDS:
+        tracing.known[k, position] = -_NEVER
     if COUNTING or HAS_RELEASE:
         tracing.held[k, position] = bits(0)
         tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
@@ -425,6 +472,10 @@ def carry_out(moves, outgoing, tables, tracing, starts, position, node, end, see
             if COUNTING and (mark & _DETECTED) == 0:
                 tally_positive(moves, tables, k, node, moment)
             mark = np.int32(mark | _DETECTED)
+            if HAS_FINDS:
+                tracing.known[k, position] = max(
+                    tracing.known[k, position], known_until(tables, k, moment)
+                )
         own = at_moment(tables.moments, moment + plan.traced[k, OWN_DELAY])
         if own < end:
             until = at_moment(tables.moments, own + plan.traced[k, OWN_TIME])

@@ -44,6 +44,9 @@ class CompartmentModel:
     susceptibility, infectivity : str, optional
         Names of node attributes of the network that multiply the rate along arcs into and out of
         a node.
+    outside : sequence of str
+        Compartments of nodes that are not in the population: not born yet, dead, emigrated. No
+        other compartment has to lead to them. See `with_population`.
 
     Raises
     ------
@@ -72,16 +75,19 @@ class CompartmentModel:
     progressions: Sequence[Progression] = ()
     susceptibility: str | None = None
     infectivity: str | None = None
+    outside: Sequence[str] = ()
     index: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "compartments", tuple(self.compartments))
         object.__setattr__(self, "infections", tuple(self.infections))
         object.__setattr__(self, "progressions", tuple(self.progressions))
+        object.__setattr__(self, "outside", tuple(self.outside))
         object.__setattr__(self, "index", {name: i for i, name in enumerate(self.compartments)})
         # A sweep makes many models that differ only in numbers.
         graph = (
             self.compartments,
+            self.outside,
             tuple((i.susceptible, i.infected, *i.transmission_rate) for i in self.infections),
             tuple((p.compartment, p.targets, tuple(p.exits)) for p in self.progressions),
         )
@@ -107,15 +113,19 @@ class CompartmentModel:
             raise ModelError(f"expected 1 to 255 compartments, found {len(self.compartments)}")
         if not self.infections:
             raise ModelError("the model has no infection; expected at least one")
-        uses = [
-            (name, f"infection {i.susceptible} -> {i.infected}")
-            for i in self.infections
-            for name in (i.susceptible, i.infected, *i.transmission_rate)
-        ] + [
-            (name, f"progression out of {p.compartment}")
-            for p in self.progressions
-            for name in (p.compartment, *p.targets, *p.exits)
-        ]
+        uses = (
+            [
+                (name, f"infection {i.susceptible} -> {i.infected}")
+                for i in self.infections
+                for name in (i.susceptible, i.infected, *i.transmission_rate)
+            ]
+            + [
+                (name, f"progression out of {p.compartment}")
+                for p in self.progressions
+                for name in (p.compartment, *p.targets, *p.exits)
+            ]
+            + [(name, "compartments that are outside") for name in self.outside]
+        )
         for name, where in uses:
             if name not in self.index:
                 raise ModelError(
@@ -123,6 +133,11 @@ class CompartmentModel:
                     + ", ".join(self.compartments)
                     + did_you_mean(name, self.compartments)
                 )
+        for name in self.outside:
+            if any(
+                name in (i.susceptible, i.infected, *i.transmission_rate) for i in self.infections
+            ):
+                raise ModelError(f"'{name}' is outside of the population, but in an infection")
         known: dict[str, Calendar] = {}
         for infection in self.infections:
             for name, calendar in infection.profile.items():
@@ -141,7 +156,7 @@ class CompartmentModel:
 
     def _check_paths(self) -> None:
         susceptible = {infection.susceptible for infection in self.infections}
-        reached = {infection.infected for infection in self.infections} | susceptible
+        reached = {i.infected for i in self.infections} | susceptible | set(self.outside)
         frontier = list(reached)
         outgoing = {p.compartment: (*p.targets, *p.exits) for p in self.progressions}
         while frontier:
@@ -171,7 +186,7 @@ class CompartmentModel:
         progressions lead into one of these.  A node that begins in one of them is a case.  A node
         that begins elsewhere, such as in R, becomes a case when it is infected.
         """
-        susceptible = {i.susceptible for i in self.infections}
+        susceptible = {*(i.susceptible for i in self.infections), *self.outside}
         found = {*self.infectious, *(i.infected for i in self.infections)}
         while True:
             more = {
@@ -307,6 +322,7 @@ class CompartmentModel:
             ],
             "susceptibility": self.susceptibility,
             "infectivity": self.infectivity,
+            **({"outside": list(self.outside)} if self.outside else {}),
         }
 
     def with_turnover(
@@ -323,6 +339,15 @@ class CompartmentModel:
         from ergode.models.epidemic.turnover import with_turnover
 
         return with_turnover(self, rate, newborns, except_from=except_from)
+
+    def with_population(self, **options: Any) -> CompartmentModel:
+        """The same model in a population whose size changes, or whose people change groups.
+
+        See `ergode.models.epidemic.demography.with_population`.
+        """
+        from ergode.models.epidemic.demography import with_population
+
+        return with_population(self, **options)
 
     def __hash__(self) -> int:
         return hash(self.digest)

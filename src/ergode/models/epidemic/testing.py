@@ -78,14 +78,21 @@ class Testing(Intervention):
     release_every : float, optional
         Time from a positive test of this kind to the next one [time]. By default there is no next
         one.
+    test_contacts : bool
+        With `tracing`, `release_after` and a `delay`: whether the test of an isolated contact may
+        find a case.  If it is positive, the contact is isolated like others with a positive test,
+        after the delay, and its own contacts are traced.
     start, stop : float, date or Trigger, optional
         Start of the measure, and its stop instead of a duration.  Tests happen in between.
 
     Notes
     -----
     Tests for a release are those of `sensitivity`, without a limit of their number; they do not
-    prolong an isolation, and no contacts are traced after them.  The test is of the compartment in
-    which the node is just before.  An isolation that is prolonged is one: its tests go on.
+    prolong an isolation, and no contacts are traced after them.  With `test_contacts` they do for
+    nodes that are no known cases: without a positive test of this measure in the time before of
+    `delay` plus `isolation`.  This ends with the measure.  The test is of the compartment in which
+    the node is just before; there is none at the moment at which an isolation ends.  An isolation
+    that is prolonged is one: its tests go on.
 
     Whether a contact is traced is drawn once for a stay of the tested node in a compartment: if it
     is tested again in this stay, the same contacts are traced.
@@ -131,6 +138,13 @@ class Testing(Intervention):
     ...     {"I": 0.8}, fraction=0.5, isolation=14, release_after=5, release_every=1
     ... )
 
+    Contacts are tested on the third day; cases among them have their contacts traced in turn:
+
+    >>> chains = ergode.Testing(
+    ...     {"I": 0.8}, fraction=0.5, delay=1, isolation=10, tracing=0.7, quarantine=7,
+    ...     release_after=3, test_contacts=True,
+    ... )
+
     The contacts of those who are positive stay at home, half of the young among them:
 
     >>> traced = ergode.Testing(
@@ -158,6 +172,7 @@ class Testing(Intervention):
     contacts_among: str | ByAttribute | None = None
     release_after: float | None = None
     release_every: float | None = None
+    test_contacts: bool = False
 
     def __post_init__(self) -> None:
         self._check(
@@ -197,6 +212,14 @@ class Testing(Intervention):
         self._check_release()
 
     def _check_release(self) -> None:
+        check_switch("Testing", "test_contacts", self.test_contacts)
+        if self.test_contacts and not (
+            self.release_after is not None and self.traces and self.delay > 0.0
+        ):
+            raise ModelError(
+                "Testing: test_contacts is for contacts that are traced and tested, whose results "
+                "take time; expected a tracing, a release_after and a delay above zero"
+            )
         if self.release_after is None:
             if self.release_every is not None:
                 raise ModelError("Testing: it has a release_every, but no release_after")
