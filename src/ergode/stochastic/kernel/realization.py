@@ -225,6 +225,30 @@ def _is_firing(j, net):
     return not FLOWS or j < net.change_starts.size - 1
 
 
+def _interrupt(j, fires, t, soonest, side, one, plan, net, interruptions, work, waiting, state):
+    """After a firing or a step: delays and events; returns what `_pass_break` does."""
+    w = one.worker
+    if fires and interruptions.delays[j] >= 0:
+        delay = delay_of(j, w, t, one.point, net, interruptions, work, waiting)
+        if not delay < outcomes.INFINITY:
+            return outcomes.NOT_FINITE, soonest, side, False
+        if not push_delayed(t + delay, j, w, waiting):
+            return outcomes.OVERFLOW, soonest, side, False
+        if waiting.delayed_times[w, 0] < soonest:
+            soonest, side = waiting.delayed_times[w, 0], 0
+    happened, soonest, side, over = interrupt(
+        w, t, 0, one.point, plan, True, soonest, side, net, interruptions, work, waiting
+    )
+    if happened < 0:
+        return outcomes.outcome_of(happened), soonest, side, over
+    if FLOWS and happened == 1:  # or `update` puts the values of the step over the event's
+        prepare(w, t, one.point, plan, one.replicate, net, work, state)
+    followed = update(j, w, t, one.point, plan, one.replicate, net, work, state)
+    if not followed or (happened == 1 and not FLOWS):
+        prepare(w, t, one.point, plan, one.replicate, net, work, state)
+    return outcomes.DONE, soonest, side, over
+
+
 def _follow(j, t, firings, soonest, side, one, plan, net, interruptions, work, waiting, state, out):
     w = one.worker
     fired = np.int64(0)
@@ -235,31 +259,17 @@ def _follow(j, t, firings, soonest, side, one, plan, net, interruptions, work, w
         fired += np.int64(1)
         if not change(j, w, net, work):
             return outcomes.NEGATIVE, fired, soonest, side, False
-    if not INTERRUPTED:
+    if INTERRUPTED:
+        if fires:
+            log_firing(one.row, firings, t, j, out)
+        outcome, soonest, side, over = _interrupt(
+            j, fires, t, soonest, side, one, plan, net, interruptions, work, waiting, state
+        )
+        return outcome, fired, soonest, side, over
+    else:
         if not update(j, w, t, one.point, plan, one.replicate, net, work, state):
             prepare(w, t, one.point, plan, one.replicate, net, work, state)
         return outcomes.DONE, fired, soonest, side, False
-    if fires:
-        log_firing(one.row, firings, t, j, out)
-    if fires and interruptions.delays[j] >= 0:
-        delay = delay_of(j, w, t, one.point, net, interruptions, work, waiting)
-        if not delay < outcomes.INFINITY:
-            return outcomes.NOT_FINITE, fired, soonest, side, False
-        if not push_delayed(t + delay, j, w, waiting):
-            return outcomes.OVERFLOW, fired, soonest, side, False
-        if waiting.delayed_times[w, 0] < soonest:
-            soonest, side = waiting.delayed_times[w, 0], 0
-    happened, soonest, side, over = interrupt(
-        w, t, 0, one.point, plan, True, soonest, side, net, interruptions, work, waiting
-    )
-    if happened < 0:
-        return outcomes.outcome_of(happened), fired, soonest, side, over
-    if FLOWS and happened == 1:  # or `update` puts the values of the step over the event's
-        prepare(w, t, one.point, plan, one.replicate, net, work, state)
-    followed = update(j, w, t, one.point, plan, one.replicate, net, work, state)
-    if not followed or (happened == 1 and not FLOWS):
-        prepare(w, t, one.point, plan, one.replicate, net, work, state)
-    return outcomes.DONE, fired, soonest, side, over
 
 
 def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state):
@@ -387,7 +397,6 @@ def _write_stopped(cursor, one, work, state, out):
 
 
 @no_refcount
-@noinline_cpu
 def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
     """Simulate the realization of a row of the results."""
     one = _which(row, w, slot, plan)
@@ -446,6 +455,16 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
 # ---- CPU and CUDA: one thread for each realization
 
 
+@no_refcount
+@noinline_cpu
+def _realize_apart(row, w, slot, net, interruptions, work, waiting, state, plan, out):
+    realize(row, w, slot, net, interruptions, work, waiting, state, plan, out)
+
+
+realize_on_cpu = option(_realize_apart)
+"""`realize`, which a CPU calls; it is inlined if `realize` itself is bound."""
+
+
 def realize_cpu(start, stop, grain, net, interruptions, work, waiting, state, plan, out):
     """Realizations `start` to `stop`, on one thread; each range has its own worker."""
     w = start // grain
@@ -455,7 +474,7 @@ def realize_cpu(start, stop, grain, net, interruptions, work, waiting, state, pl
     )  # fmt: skip
     for row in range(start, stop):
         load(row, w, 0, 1, net, work, state, plan)
-        realize(row, w, w, net, interruptions, work, waiting, state, plan, out)
+        realize_on_cpu(row, w, w, net, interruptions, work, waiting, state, plan, out)
 
 
 def realize_cuda(queue, count, net, interruptions, work, waiting, state, plan, out):

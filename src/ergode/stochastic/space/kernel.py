@@ -323,6 +323,7 @@ def _write(k, one, work, state, out):
 
 
 BINDINGS = {
+    realization.realize_on_cpu: realization.realize,
     realization.load: _load,
     realization.start: _start,
     realization.advance: _advance,
