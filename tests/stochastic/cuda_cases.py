@@ -26,16 +26,16 @@ class Pretended:
         return 10**9
 
 
+WANTED = Wanted(amounts=True, statistics=True)
 OPTIONS = {
     "grid": np.linspace(0, 1, 5), "begin": 0.0, "seed": 1, "replicates": range(8),
     "max_firings": 100, "device": Pretended(),
 }  # fmt: skip
 
 
-def ptx(kernel, ensemble, *arguments, optimized=True):
-    out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
-    queue = np.zeros(1, np.int64)
-    return cuda.ptx(
-        kernel.compiled("cuda"), (queue, np.int64(8), *arguments, ensemble._plan, out),
-        optimized=optimized,
-    )  # fmt: skip
+def ptx(ensemble, optimized=True, wanted=WANTED, kernel=None):
+    """The PTX of the kernel of a runner, or of another one with the same arguments."""
+    made, arrays = ensemble.made(8, 4, wanted)
+    out = ensemble.results(8, 1, 1, wanted)
+    arguments = (np.zeros(1, np.int64), np.int64(8), *arrays, ensemble._plan, out)
+    return cuda.ptx((kernel or made).compiled("cuda"), arguments, optimized=optimized)

@@ -63,4 +63,4 @@ def test_a_failure_on_cuda_is_looked_at_by_the_same_algorithm_on_the_cpu(name, n
     )
     assert getattr(here, "algorithm", None) is getattr(there, "algorithm", None)
     assert isinstance(there, thread_groups.ThreadGroupRunner) == (len(network.reactions) > 64)
-    assert isinstance(here, threads.ThreadRunner | compiled_direct.CPUCompiledDirectRunner)
+    assert isinstance(here, threads.ThreadRunner | compiled_direct.CompiledDirectRunner)

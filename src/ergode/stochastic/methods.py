@@ -29,7 +29,8 @@ from ergode.stochastic.algorithms import (
 )
 from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.runners import compiled_direct, thread_groups
-from ergode.stochastic.runners.threads import THREAD_RUNNERS
+from ergode.stochastic.runners.compiled_direct import CompiledDirectRunner
+from ergode.stochastic.runners.threads import ThreadRunner
 from ergode.stochastic.tables import Tables
 
 MethodName = Literal[
@@ -87,7 +88,7 @@ def _run_by_threads(
         names[thread_groups.WARP] = "warp"
         said = f"; a {names.get(size, f'block of {size} threads')} for a realization"
         algorithm = shared if size > 1 else method.algorithm
-    runners = _by_target(THREAD_RUNNERS, algorithm=algorithm)
+    runners = _on_both(ThreadRunner, algorithm=algorithm)
     if size > 1:
         make = partial(thread_groups.ThreadGroupRunner, algorithm=algorithm, size=size)
         runners["cuda"] = make
@@ -100,18 +101,18 @@ def _run_direct(method: Method, tables: Tables, request: Request) -> tuple[Runne
     if request.logged or not small:
         return _run_by_threads(method, tables, request)
     said = "; a thread for a realization" if request.device.is_cuda else ""
-    return _by_target(compiled_direct.COMPILED_RUNNERS), said
+    return _on_both(CompiledDirectRunner), said
 
 
 def _run_steps(method: Method, tables: Tables, request: Request) -> tuple[RunnersByTarget, str]:
     """Run in steps."""
-    return _by_target(
-        THREAD_RUNNERS, algorithm=method.algorithm, control=request.control, whole=method.whole
+    return _on_both(
+        ThreadRunner, algorithm=method.algorithm, control=request.control, whole=method.whole
     ), ""
 
 
-def _by_target(runners: Mapping[Target, Callable[..., Any]], **options: Any) -> RunnersByTarget:
-    return {target: partial(make, **options) for target, make in runners.items()}
+def _on_both(make: Callable[..., Any], **options: Any) -> RunnersByTarget:
+    return dict.fromkeys(("cpu", "cuda"), partial(make, **options))
 
 
 def _treats_all(tables: Tables, logged: bool) -> str | None:

@@ -9,7 +9,7 @@ from ergode.core import cpu
 from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.stochastic.runners import chunks
-from ergode.stochastic.runners.compiled_direct import CPUCompiledDirectRunner
+from ergode.stochastic.runners.compiled_direct import CompiledDirectRunner
 
 DECAY = ReactionNetwork({"X": 100}, [Reaction("X -> 0", rate_constant=1.0)])
 WITH_RULE = ReactionNetwork(DECAY.species, list(DECAY.reactions), rules={"twice": "2 * X"})
@@ -20,7 +20,7 @@ OPTIONS = {"times": [0, 0.5, 1], "replicates": 60, "seed": 1, "device": "cpu:2"}
 def test_what_an_interruption_left_out_is_missing(monkeypatch, output):
     options = {"times": [0, 1], "replicates": 60, "seed": 1, "device": "cpu:1", "output": output}
     whole = ergode.stochastic.simulate(DECAY, **options)
-    done = CPUCompiledDirectRunner.run
+    done = CompiledDirectRunner.run
 
     def stopped(self, first, count, wanted, report):
         found = done(self, first, count, wanted, report)
@@ -31,7 +31,7 @@ def test_what_an_interruption_left_out_is_missing(monkeypatch, output):
                 found[name][:] = 0
         return found
 
-    monkeypatch.setattr(CPUCompiledDirectRunner, "run", stopped)
+    monkeypatch.setattr(CompiledDirectRunner, "run", stopped)
     monkeypatch.setattr(chunks, "chunk_size", lambda *_: 20)
     with pytest.warns(ergode.InterruptionWarning, match="20 of 60"):
         cut = ergode.stochastic.simulate(DECAY, **options)
@@ -82,7 +82,7 @@ def test_interrupted_statistics_are_those_of_the_realizations_that_ended(
 
 def test_chunks_that_ended_before_an_interruption_are_returned(monkeypatch):
     """As on a GPU, where a chunk that was interrupted returns nothing."""
-    done = CPUCompiledDirectRunner.run
+    done = CompiledDirectRunner.run
 
     def stopped(self, first, count, wanted, report):
         if first >= 40:
@@ -90,7 +90,7 @@ def test_chunks_that_ended_before_an_interruption_are_returned(monkeypatch):
         return done(self, first, count, wanted, report)
 
     whole = ergode.stochastic.simulate(DECAY, **OPTIONS)
-    monkeypatch.setattr(CPUCompiledDirectRunner, "run", stopped)
+    monkeypatch.setattr(CompiledDirectRunner, "run", stopped)
     monkeypatch.setattr(chunks, "chunk_size", lambda *_: 20)
     with pytest.warns(ergode.InterruptionWarning, match="40 of 60"):
         found = ergode.stochastic.simulate(DECAY, output="statistics", **OPTIONS)

@@ -9,8 +9,9 @@ from small_networks import DIMERISATION, IMMIGRATION_DEATH, SATURATED
 
 import ergode
 from ergode.stochastic import methods
-from ergode.stochastic.runners.compiled_direct import CUDACompiledDirectRunner
-from ergode.stochastic.runners.threads import CUDAThreadRunner, kernel_of
+from ergode.stochastic.runners.chunks import Wanted
+from ergode.stochastic.runners.compiled_direct import CompiledDirectRunner
+from ergode.stochastic.runners.threads import ThreadRunner, kernel_of
 from ergode.stochastic.to_tables import build
 
 PREPARED = "composition-rejection"
@@ -23,8 +24,8 @@ ALL = [*methods.EXACT, *methods.APPROXIMATE]
 def test_straight_line_kernel_compiles_and_stays_in_registers(network, shared):
     """With a formula, and with more reactions than Python makes a tuple of at once."""
     tables = build(network, {}, {}, 1)
-    ensemble = CUDACompiledDirectRunner(tables, **OPTIONS)
-    text = ptx(ensemble.kernel_for(shared), ensemble, ensemble.rates())
+    ensemble = CompiledDirectRunner(tables, **OPTIONS)
+    text = ptx(ensemble, wanted=Wanted(amounts=True, statistics=shared))
     assert "depot" not in text
     assert ("atom.shared" in text) == shared
 
@@ -38,12 +39,12 @@ def test_kernels_on_tables_compile(name, general):
     """With a warp for each where a beginning is prepared, which all its threads copy."""
     algorithm = methods.METHODS[name].algorithm
     tables = build(DIMERISATION, {}, {}, 1)
-    ensemble = CUDAThreadRunner(tables, algorithm=algorithm, **OPTIONS)
+    ensemble = ThreadRunner(tables, algorithm=algorithm, **OPTIONS)
     prepared = not general and ensemble.prepares()
     assert prepared == (name == PREPARED and not general)
     kernel = kernel_of(algorithm, general, prepared, led=prepared)
     # Registers are no question here: they work on tables in memory.
-    assert ".entry" in ptx(kernel, ensemble, *ensemble.workspace(4, prepared), optimized=False)
+    assert ".entry" in ptx(ensemble, kernel=kernel, optimized=False)
 
 
 @pytest.mark.cuda

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 import xarray
 from both_devices import on_both
-from cuda_cases import OPTIONS, Pretended
+from cuda_cases import OPTIONS, ptx
 from scipy import stats
 
 import ergode
 from ergode import Event, ModelError, PlanError, Reaction, ReactionDiffusion, ReactionNetwork
-from ergode.core import cuda
 from ergode.core.status import Status
-from ergode.stochastic.runners.chunks import Wanted
-from ergode.stochastic.runners.runner import new_queue
-from ergode.stochastic.space.runner import SpaceRunner, kernel_of
+from ergode.stochastic.space.runner import SpaceRunner
 from ergode.stochastic.space.tables import build_space
 
 NETWORK = ReactionNetwork(
@@ -237,10 +234,7 @@ def test_what_cannot_be_simulated_is_refused(space, options, error, message):
 @pytest.mark.parametrize("space", [SPACE, EVENTFUL], ids=["plain", "eventful"])
 def test_the_kernel_compiles_for_cuda(space):
     runner = SpaceRunner(build_space(space, {}, 1, "stochastic"), **OPTIONS)
-    out = runner.results(8, 1, 1, Wanted())
-    arguments = (new_queue(Pretended()), np.int64(8), *runner._workspace(4), runner._plan, out)
-    made = kernel_of(runner.tables.is_interrupted, frozenset()).compiled("cuda")
-    assert ".entry" in cuda.ptx(made, arguments, optimized=False)
+    assert ".entry" in ptx(runner, optimized=False)
 
 
 @pytest.mark.cuda

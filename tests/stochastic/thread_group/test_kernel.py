@@ -3,17 +3,16 @@
 import numpy as np
 import pytest
 from both_devices import on_both
-from cuda_cases import OPTIONS
+from cuda_cases import OPTIONS, WANTED, ptx
+from host_threads import Machine
 from reaction_networks import colloidal_aggregation, cyclic_chain
 from small_networks import DIMERISATION
 
 import ergode
 from ergode import Event, Reaction, ReactionNetwork
-from ergode.core import cuda
 from ergode.stochastic import methods
 from ergode.stochastic.algorithms import partial_propensity, three_level
 from ergode.stochastic.runners import thread_groups
-from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.runners.thread_groups import ThreadGroupRunner
 from ergode.stochastic.to_tables import build
 
@@ -39,12 +38,8 @@ REPRESSED = ReactionNetwork(
 def test_kernels_of_thread_groups_compile(method, size):
     tables = build(DIMERISATION, {}, {}, 1)
     ensemble = ThreadGroupRunner(tables, algorithm=method.ALGORITHM, size=size, **OPTIONS)
-    kernel, width = ensemble.group_kernel(8)
-    out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
-    queue = np.zeros(1, np.int64)
-    arguments = ensemble.arguments(queue, 8, width, 4, ensemble._plan, out)
     registers = method is partial_propensity  # in the other a formula may have a sine
-    text = cuda.ptx(kernel.compiled("cuda"), arguments, optimized=registers)
+    text = ptx(ensemble, optimized=registers)
     assert not (registers and "depot" in text)
     assert "shfl" in text
     assert ("bar.sync" in text) == (size > thread_groups.WARP)
@@ -56,10 +51,32 @@ def test_kernel_of_thread_groups_that_are_interrupted_compiles(size):
     assert thread_groups.why_unsupported(three_level.ALGORITHM, tables, size) is None
     assert "events" in thread_groups.why_unsupported(partial_propensity.ALGORITHM, tables, size)
     ensemble = ThreadGroupRunner(tables, algorithm=three_level.ALGORITHM, size=size, **OPTIONS)
-    kernel, width = ensemble.group_kernel(8)
-    out = ensemble.results(8, 1, 1, Wanted(amounts=True, statistics=True))
-    arguments = ensemble.arguments(np.zeros(1, np.int64), 8, width, 4, ensemble._plan, out)
-    assert "shfl" in cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)
+    assert "shfl" in ptx(ensemble, optimized=False)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "network", "end"),
+    [(partial_propensity, cyclic_chain(20), 0.4), (three_level, REPRESSED, 1.25)],
+)
+def test_threads_that_share_a_realization_do_what_one_does(algorithm, network, end):
+    """Python threads: any of them may be late. Sums are exact, whoever adds up."""
+    grid, count = np.array([0.0, 0.5 * end, end]), 4
+    ensemble = ThreadGroupRunner(
+        build(network, {}, {}, 1), algorithm=algorithm.ALGORITHM, size=thread_groups.QUARTER,
+        **OPTIONS | {"grid": grid, "replicates": range(count), "max_firings": 1000},
+    )  # fmt: skip
+    kernel, arrays = ensemble.made(count, 4, WANTED)
+    out = ensemble.results(count, 1, 1, WANTED)
+    queue = np.zeros(1, np.int64)
+    Machine(1, 32).run_kernel(kernel, queue, np.int64(count), *arrays, ensemble._plan, out)
+    name = next(one for one, m in methods.METHODS.items() if m.algorithm is algorithm.ALGORITHM)
+    alone = ergode.stochastic.simulate(
+        network, times=grid, replicates=count, seed=OPTIONS["seed"], method=name, device="cpu"
+    )
+    np.testing.assert_array_equal(out.amounts, alone["amount"])
+    np.testing.assert_array_equal(out.sums[0, 0], alone["amount"].sum("replicate"))
+    np.testing.assert_array_equal(out.firings, alone["firing_count"])
+    np.testing.assert_array_equal(out.status, alone["status"])
 
 
 @pytest.mark.cuda

@@ -78,6 +78,8 @@ class Algorithm:
     prepared: Callable[[Tables], dict[str, np.ndarray]] | None = None
     # As in `kernel.realization`: begin a realization with that state.
     copy_prepared: DeviceFunction | None = None
+    # Whether it evaluates `kernel.realization.propensity`.
+    has_laws: bool = True
     thread_group: ThreadGroupAlgorithm | None = None  # the same algorithm for a thread group
 
     def __post_init__(self) -> None:

@@ -20,14 +20,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, no_refcount, noinline_cpu, option, unroll
+from ergode.core.compiler.language import ByTarget, cuda, no_refcount, noinline_cpu, option, unroll
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.group import ONE, next_member
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
 from ergode.core.parsing import parse
 from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.numbering import replicate_of
-from ergode.stochastic.kernel.results import LOW_HALF, accumulate_count, add_amount, finish
+from ergode.stochastic.kernel.results import (
+    LOW_HALF,
+    accumulate_count,
+    add_amount,
+    finish,
+    write,
+    write_last,
+)
 from ergode.stochastic.laws import Formula, Naming, law_of
 from ergode.stochastic.tables import Tables
 
@@ -184,6 +191,58 @@ def outcome_of(total, least):
     return outcomes.EXTINCT if total == 0.0 else outcomes.NOT_FINITE
 
 
+def _reach(time, total, least, draws, most, cursor, row, cell, slot, x, memory, out):
+    """Write the times of the grid before the next firing.
+
+    Returns the next time, the outcome, and whether the realization goes on.
+    """
+    if least < 0.0 or not (total >= 0.0 and total < outcomes.INFINITY):
+        return cursor, outcome_of(total, least), False
+    while cursor < out.grid.size and not (time < out.grid[cursor]):
+        if not _write(cursor, row, cell, slot, x, memory, out):
+            return cursor, outcomes.OVERFLOW, False
+        cursor += 1
+    if cursor < out.grid.size:
+        return cursor, outcomes.DONE if draws <= most else outcomes.TOO_MANY, draws <= most
+    return cursor, outcomes.EXTINCT if total == 0.0 else outcomes.DONE, False
+
+
+def _write_lane(k, row, cell, slot, lane, rows, out):
+    return write(k, lane, row, cell, slot, rows, rows, out)
+
+
+def _write_registers(k, row, cell, slot, x, shared, out):
+    times = out.grid.size
+    most = outcomes.COUNT_LIMIT if SHARED or out.counts.shape[2] > 0 else outcomes.WHOLE_LIMIT
+    fits = True
+    for i in unroll(range(SPECIES)):
+        fits = fits and abs(x[i]) < most
+    if not fits:
+        return False
+    if out.amounts.shape[0] > 0:
+        for i in unroll(range(SPECIES)):
+            out.amounts[row, k, i] = np.int64(x[i])
+    if SHARED:
+        cuda.atomic.add(shared, k, 1)
+        for i in unroll(range(SPECIES)):
+            n = np.int64(x[i])
+            place = times + 2 * (k * SPECIES + i)
+            cuda.atomic.add(shared, place, n)
+            cuda.atomic.add(shared, place + 1, (n * n) & LOW_HALF)
+            if (n * n) >> 32 != 0:
+                cuda.atomic.add(out.squares_high, (0, 0, k, i), (n * n) >> 32)
+    elif out.counts.shape[2] > 0:
+        accumulate_count(out.counts, slot, cell, k)
+        for i in unroll(range(SPECIES)):
+            add_amount(slot, cell, k, i, np.int64(x[i]), out)
+    return True
+
+
+_write = ByTarget(cpu=_write_lane, cuda=_write_registers)
+"""``_write(k, row, cell, slot, x, memory, out)`` writes a state at time `k` of the grid; false if a
+count is too large. `x` is the lane, whose rows are in `memory`, or the state."""
+
+
 # ---- CPU: realizations in lanes
 
 
@@ -211,21 +270,9 @@ def parameter(k):
     return (2 * SPECIES + 5 + REACTIONS + k) * LANES
 
 
-@noinline_cpu
-def _write(k, lane, row, point, slot, rows, out):
-    """Report the state of one lane at time `k`; false if a count is too large."""
-    most = outcomes.COUNT_LIMIT if out.counts.shape[2] > 0 else outcomes.WHOLE_LIMIT
-    for i in range(SPECIES):
-        if not abs(rows[before(i) + lane]) < most:
-            return False
-    if out.amounts.shape[0] > 0:
-        for i in range(SPECIES):
-            out.amounts[row, k, i] = rows[before(i) + lane]
-    if out.counts.shape[2] > 0:
-        accumulate_count(out.counts, slot, point, k)
-        for i in range(SPECIES):
-            add_amount(slot, point, k, i, np.int64(rows[before(i) + lane]), out)
-    return True
+def amount_of_lane(i, lane, rows, state):
+    """Amount of a species."""
+    return rows[before(i) + lane]
 
 
 @noinline_cpu
@@ -281,37 +328,19 @@ def _commit(rows):
 @noinline_cpu
 def _report(lane, row, slot, max_firings, plan, rows, words, places, out):
     """Report the times that a lane has reached; false if its realization has ended."""
-    grid = out.grid
-    time, total, least = (
-        rows[lane_scalar(1) + lane],
-        rows[lane_scalar(2) + lane],
-        rows[lane_scalar(3) + lane],
-    )
-    outcome = outcomes.DONE
-    cursor = places[LANES + lane]
-    if least < 0.0 or not (total >= 0.0 and total < outcomes.INFINITY):
-        outcome = outcome_of(total, least)
-    else:
-        cell = (plan.first + row) // plan.replicates - plan.first // plan.replicates
-        while cursor < grid.size and not (time < grid[cursor]):
-            if not _write(cursor, lane, row, cell, slot, rows, out):
-                outcome = outcomes.OVERFLOW
-                break
-            cursor += 1
+    cell = (plan.first + row) // plan.replicates - plan.first // plan.replicates
+    cursor, outcome, goes_on = _reach(
+        rows[lane_scalar(1) + lane], rows[lane_scalar(2) + lane], rows[lane_scalar(3) + lane],
+        words[lane], max_firings, places[LANES + lane], row, cell, slot, lane, rows, out,
+    )  # fmt: skip
+    if goes_on:
         places[LANES + lane] = cursor
-        if outcome == outcomes.DONE and cursor < grid.size:
-            if words[lane] <= max_firings:
-                rows[lane_scalar(4) + lane] = grid[cursor]
-                return True
-            outcome = outcomes.TOO_MANY
-        elif outcome == outcomes.DONE and total == 0.0:
-            outcome = outcomes.EXTINCT
-    t = rows[lane_scalar(0) + lane]
-    finish(row, outcome, np.int64(words[lane]) - 1, cursor, t, False, out)
-    if out.states.shape[0] > 0:
-        for i in range(SPECIES):
-            out.states[row, i] = rows[before(i) + lane]
-    return False
+        rows[lane_scalar(4) + lane] = out.grid[cursor]
+    else:
+        t = rows[lane_scalar(0) + lane]
+        finish(row, outcome, np.int64(words[lane]) - 1, cursor, t, False, out)
+        write_last(row, lane, rows, rows, out)
+    return goes_on
 
 
 def lanes_cpu(start, stop, grain, rates, plan, out):
@@ -377,34 +406,6 @@ def parameters_of(rates, point):
     return tuple(rates.parameters[point, k] for k in range(PARAMETERS))
 
 
-def _write_cuda(k, row, cell, x, shared, out):
-    """Write a state at time `k` of the grid; false if a count is too large."""
-    times = out.grid.size
-    most = outcomes.COUNT_LIMIT if SHARED or out.counts.shape[2] > 0 else outcomes.WHOLE_LIMIT
-    fits = True
-    for i in unroll(range(SPECIES)):
-        fits = fits and abs(x[i]) < most
-    if not fits:
-        return False
-    if out.amounts.shape[0] > 0:
-        for i in unroll(range(SPECIES)):
-            out.amounts[row, k, i] = np.int64(x[i])
-    if SHARED:
-        cuda.atomic.add(shared, k, 1)
-        for i in unroll(range(SPECIES)):
-            n = np.int64(x[i])
-            place = times + 2 * (k * SPECIES + i)
-            cuda.atomic.add(shared, place, n)
-            cuda.atomic.add(shared, place + 1, (n * n) & LOW_HALF)
-            if (n * n) >> 32 != 0:
-                cuda.atomic.add(out.squares_high, (0, 0, k, i), (n * n) >> 32)
-    elif out.counts.shape[2] > 0:
-        accumulate_count(out.counts, 0, cell, k)
-        for i in unroll(range(SPECIES)):
-            add_amount(0, cell, k, i, np.int64(x[i]), out)
-    return True
-
-
 def registers_cuda(queue, count, rates, plan, out):
     """All realizations: a thread that has finished one takes the next from a queue.
 
@@ -444,25 +445,12 @@ def registers_cuda(queue, count, rates, plan, out):
         time, y, total, least = next_firing(plan.seed, replicate, draw, t, x, c, p)
         draw = np.uint32(draw + np.uint32(1))
         if not (time < limit and least >= 0.0 and total < outcomes.INFINITY and draw <= most):
-            outcome = outcomes.DONE
-            ended = True
-            if least < 0.0 or not (total >= 0.0 and total < outcomes.INFINITY):
-                outcome = outcome_of(total, least)
+            cursor, outcome, goes_on = _reach(
+                time, total, least, draw, most, cursor, row, point - first_point, 0, x, shared, out
+            )
+            if goes_on:
+                limit = grid[cursor]
             else:
-                while cursor < times and not (time < grid[cursor]):
-                    if not _write_cuda(cursor, row, point - first_point, x, shared, out):
-                        outcome = outcomes.OVERFLOW
-                        break
-                    cursor += 1
-                if outcome == outcomes.DONE and cursor < times:
-                    if draw <= most:
-                        limit = grid[cursor]
-                        ended = False
-                    else:
-                        outcome = outcomes.TOO_MANY
-                elif outcome == outcomes.DONE and total == 0.0:
-                    outcome = outcomes.EXTINCT
-            if ended:
                 finish(row, outcome, np.int64(draw) - 1, cursor, t, False, out)
                 row = next_member(ONE, queue)
                 fresh = True

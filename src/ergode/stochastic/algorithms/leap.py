@@ -567,5 +567,5 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
 
 ALGORITHM = Algorithm(
     state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
-    advance=advance, between=between, arrive=arrive, tell=tell,
+    advance=advance, between=between, arrive=arrive, tell=tell, has_laws=False,
 )  # fmt: skip

@@ -424,7 +424,7 @@ def thread_group_constants(tables: Tables, size: int, options: Options) -> dict[
 
 ALGORITHM = Algorithm(
     state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
-    total_of=total_of, choose=choose,
+    total_of=total_of, choose=choose, has_laws=False,
     thread_group=ThreadGroupAlgorithm(
         state=ThreadGroupState, value=thread_group_value, count=thread_group_count,
         prepare=thread_group_prepare, choose=thread_group_choose, follow=thread_group_follow,

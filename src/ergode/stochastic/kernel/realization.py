@@ -2,7 +2,8 @@
 
 A method finds the next firing (`advance`) and updates what it keeps (`prepare`, `update`). This
 module does the rest for all methods: results on the grid, events, delayed products, breaks,
-stopping conditions and failures.
+stopping conditions and failures. Thread groups (`thread_group.kernel`) and space (`space.kernel`)
+have their own ways to `start`, to `follow` a firing and to `pass_break`, in the same loop.
 
 Between breaks the process is memoryless, so stopping at a break and drawing a new waiting time is
 exact. Times of the grid are not breaks: they never change a realization.
@@ -39,7 +40,8 @@ from ergode.stochastic.kernel.interruptions import (
     push_delayed,
 )
 from ergode.stochastic.kernel.numbering import replicate_of
-from ergode.stochastic.kernel.results import accumulate_count, add_amount, finish
+from ergode.stochastic.kernel.results import finish, leads, log_firing, write_last
+from ergode.stochastic.kernel.results import write as write_amounts
 from ergode.stochastic.tables import ONE_LESS
 
 LEAPS = option(False)
@@ -51,8 +53,11 @@ number of reactions then means that a step ends without a firing.
 """
 
 GENERAL = option(True)
-"""Whether there may be formulas, reactions of three molecules, events, breaks, delays, a stopping
-condition or a log of firings. Otherwise none of these is compiled.
+"""Whether there may be formulas or reactions of three molecules. Otherwise none is compiled."""
+
+INTERRUPTED = option(True)
+"""Whether there may be events, breaks, delays, a stopping condition or a log of firings. Otherwise
+none of these is compiled.
 """
 
 PREPARED = option(False)
@@ -73,6 +78,7 @@ class Plan(NamedTuple):
     max_firings: Any
     moving_breaks: Any  # whether breaks depend on the state
     species_count: Any
+    acts: Any  # whether anything can fire; otherwise nothing is extinct
 
 
 class Work(NamedTuple):
@@ -83,27 +89,6 @@ class Work(NamedTuple):
     begun: Any  # [worker, 1] whether the method has begun
     waits: Any  # [worker, draw] draws made ahead (see `kernel.next_firing`)
     choices: Any  # [worker, draw]
-
-
-class Out(NamedTuple):
-    """Results; those that are not wanted have no rows."""
-
-    grid: Any  # [time]
-    amounts: Any  # [row, time, species]
-    sums: Any  # [slot, point, time, species]
-    squares_low: Any
-    squares_high: Any
-    counts: Any  # [slot, point, time]
-    status: Any  # [row]
-    firings: Any  # [row]
-    rows: Any  # [row] grid times reported
-    ended: Any  # [row] time of the stopping condition or failure
-    states: Any  # [row, species] the last state, if wanted
-    leaps: Any  # [row, 6] statistics of the steps of a method that leaps (see `algorithms.leap`)
-    log_starts: Any  # [row + 1]
-    log_times: Any
-    log_reactions: Any
-    real: Any  # [species] whether amounts are real numbers, and have no limit
 
 
 # ---- the functions of a method
@@ -201,30 +186,141 @@ def change(j, w, net, work):
     return fine
 
 
-# ---- results
+# ---- what a realization does, by default
 
 
-@noinline_cpu
-def write(k, w, row, point, slot, work, out):
-    """Write the state at time `k` of the grid; false if a count is too large."""
-    most = outcomes.COUNT_LIMIT if out.counts.shape[2] > 0 else outcomes.WHOLE_LIMIT
-    fits = True
-    for i in range(out.sums.shape[3]):
-        x = work.x[w, i]
-        if not (LEAPS or FLOWS) or out.real[i] == 0:
-            fits = fits and abs(x) < most
-    if not fits:
-        return False
-    if out.amounts.shape[0] > 0:
-        for i in range(out.amounts.shape[2]):
-            out.amounts[row, k, i] = work.x[w, i]
-    if out.counts.shape[2] > 0:
-        accumulate_count(out.counts, slot, point, k)
-        for i in range(out.sums.shape[3]):
-            n = np.int64(work.x[w, i])
-            if n != 0:
-                add_amount(slot, point, k, i, n, out)
-    return True
+def _begin_draws():
+    """Number of the first draw."""
+    return np.int64(0)
+
+
+def _load(row, w, lane, lanes, net, work, state, plan):
+    """Copy part `lane` of `lanes` of the initial state into the rows of a worker."""
+    point = (plan.first + row) // plan.replicates
+    for i in range(lane, net.initial.shape[1], lanes):
+        work.x[w, i] = net.initial[point, i]
+    if PREPARED:
+        copy_prepared(w, lane, lanes, point, state)
+
+
+def _start(t, one, plan, net, interruptions, work, waiting, state):
+    work.begun[one.worker, 0] = 0
+    if INTERRUPTED:
+        arm(one.worker, plan.seed, one.replicate, interruptions, waiting)
+        return _pass_break(
+            t, 0, real(outcomes.INFINITY), 0, one, plan, net, interruptions, work, waiting, state
+        )
+    else:
+        if not PREPARED:
+            prepare(one.worker, t, one.point, plan, one.replicate, net, work, state)
+        return outcomes.DONE, real(outcomes.INFINITY), 0, False
+
+
+def _write(k, one, work, state, out):
+    return write_amounts(k, one.worker, one.row, one.cell, one.slot, work, state, out)
+
+
+def _is_firing(j, net):
+    """Whether a step ends with a firing."""
+    return not FLOWS or j < net.change_starts.size - 1
+
+
+def _interrupt(j, fires, t, soonest, side, one, plan, net, interruptions, work, waiting, state):
+    """After a firing or a step: delays and events; returns what `_pass_break` does."""
+    w = one.worker
+    if fires and interruptions.delays[j] >= 0:
+        delay = delay_of(j, w, t, one.point, net, interruptions, work, waiting)
+        if not delay < outcomes.INFINITY:
+            return outcomes.NOT_FINITE, soonest, side, False
+        if not push_delayed(t + delay, j, w, waiting):
+            return outcomes.OVERFLOW, soonest, side, False
+        if waiting.delayed_times[w, 0] < soonest:
+            soonest, side = waiting.delayed_times[w, 0], 0
+    happened, soonest, side, over = interrupt(
+        w, t, 0, one.point, plan, True, soonest, side, net, interruptions, work, waiting
+    )
+    if happened < 0:
+        return outcomes.outcome_of(happened), soonest, side, over
+    if FLOWS and happened == 1:  # or `update` puts the values of the step over the event's
+        prepare(w, t, one.point, plan, one.replicate, net, work, state)
+    followed = update(j, w, t, one.point, plan, one.replicate, net, work, state)
+    if not followed or (happened == 1 and not FLOWS):
+        prepare(w, t, one.point, plan, one.replicate, net, work, state)
+    return outcomes.DONE, soonest, side, over
+
+
+def _follow(j, t, firings, soonest, side, one, plan, net, interruptions, work, waiting, state, out):
+    w = one.worker
+    fired = np.int64(0)
+    fires = not LEAPS and _is_firing(j, net)
+    if LEAPS or FLOWS:
+        fired += arrive(w, work, state)
+    if fires:
+        fired += np.int64(1)
+        if not change(j, w, net, work):
+            return outcomes.NEGATIVE, fired, soonest, side, False
+    if INTERRUPTED:
+        if fires:
+            log_firing(one.row, firings, t, j, out)
+        outcome, soonest, side, over = _interrupt(
+            j, fires, t, soonest, side, one, plan, net, interruptions, work, waiting, state
+        )
+        return outcome, fired, soonest, side, over
+    else:
+        if not update(j, w, t, one.point, plan, one.replicate, net, work, state):
+            prepare(w, t, one.point, plan, one.replicate, net, work, state)
+        return outcomes.DONE, fired, soonest, side, False
+
+
+def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state):
+    w = one.worker
+    below = False
+    while waiting.delayed_count[w, 0] > 0 and waiting.delayed_times[w, 0] <= t:
+        j = pop_delayed(w, waiting)
+        for entry in range(interruptions.delayed_starts[j], interruptions.delayed_starts[j + 1]):
+            variable = interruptions.delayed_variables[entry]
+            work.x[w, variable] += interruptions.delayed_changes[entry]
+            below = below or (
+                work.x[w, variable] < 0.0 and interruptions.delayed_changes[entry] < 0.0
+            )
+    if below:
+        return outcomes.NEGATIVE, soonest, side, False
+    happened, soonest, side, over = interrupt(
+        w, t, after, one.point, plan, False, soonest, side, net, interruptions, work, waiting
+    )
+    if happened < 0:
+        return outcomes.outcome_of(happened), soonest, side, over
+    if soonest > t:
+        prepare(w, moment_of(t, after), one.point, plan, one.replicate, net, work, state)
+    return outcomes.DONE, soonest, side, over
+
+
+first_draw = option(_begin_draws)
+"""``first_draw()`` is what `advance` takes and returns of draws."""
+
+load = option(_load)
+"""``load(row, w, lane, lanes, net, work, state, plan)`` copies the initial state."""
+
+start = option(_start)
+"""``start(t, one, plan, net, interruptions, work, waiting, state)`` begins a realization. It
+returns the outcome, the next break, 1 if that is just after its time, and whether to stop.
+"""
+
+write = option(_write)
+"""``write(k, one, work, state, out)`` writes the state at time `k` of the grid; false if a count is
+too large.
+"""
+
+follow = option(_follow)
+"""``follow(j, t, firings, soonest, side, one, plan, net, interruptions, work, waiting, state,
+out)`` changes the state by what `advance` returned. It returns the outcome, how many reactions
+fired, and what `start` does after its outcome.
+"""
+
+pass_break = option(_pass_break)
+"""``pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state)``
+handles a break: delayed products and events. It returns what `start` does.
+"""
 
 
 # ---- the realization
@@ -233,7 +329,7 @@ def write(k, w, row, point, slot, work, out):
 class Realization(NamedTuple):
     """A realization and its rows."""
 
-    worker: Any  # row of the arrays that workers keep
+    worker: Any  # row of the arrays that workers keep, or a thread group
     row: Any  # of the results
     slot: Any  # of the sums
     cell: Any  # point of the sweep, counted from the first of the chunk
@@ -261,7 +357,7 @@ class Passage(NamedTuple):
     side: Any  # 1 if that is just after its time
 
 
-def is_passed(g, passage):
+def _is_passed(g, passage):
     """Whether nothing more happens at the time `g` of the grid."""
     if passage.j == outcomes.NO_REACTION and passage.breaks:
         passed = is_over(g, passage.limit, passage.side)
@@ -275,139 +371,58 @@ def is_passed(g, passage):
 def _write_passed(cursor, passage, one, plan, net, work, state, out):
     """Write the times of the grid that are passed; returns the next one, and the outcome."""
     grid = out.grid
-    w = one.worker
     while cursor < grid.size:
         g = grid[cursor]
-        if not is_passed(g, passage):
+        if not _is_passed(g, passage):
             break
         if (
             (LEAPS or FLOWS)
             and passage.j != outcomes.NO_REACTION
             and passage.fires_at > passage.moment
         ):
-            between(cursor, g, w, plan, one.replicate, net, work, state)
-        if not write(cursor, w, one.row, one.cell, one.slot, work, out):
+            between(cursor, g, one.worker, plan, one.replicate, net, work, state)
+        if not write(cursor, one, work, state, out):
             return cursor, outcomes.OVERFLOW
         cursor += 1
     return cursor, outcomes.DONE
 
 
-def _write_stopped(cursor, one, work, out):
+def _write_stopped(cursor, one, work, state, out):
     """Write the state at which the stopping condition held, for all later times."""
     while cursor < out.grid.size:
-        if not write(cursor, one.worker, one.row, one.cell, one.slot, work, out):
+        if not write(cursor, one, work, state, out):
             return cursor, outcomes.OVERFLOW
         cursor += 1
     return cursor, outcomes.DONE
-
-
-def _is_firing(j, net):
-    """Whether a step ends with a firing."""
-    return not FLOWS or j < net.change_starts.size - 1
-
-
-def _follow_firing(j, t, soonest, side, one, plan, net, interruptions, work, waiting, state):
-    """Handle a firing; returns the outcome, the next break, its side, and whether to stop."""
-    w = one.worker
-    if not LEAPS and _is_firing(j, net) and interruptions.delays[j] >= 0:
-        delay = delay_of(j, w, t, one.point, net, interruptions, work, waiting)
-        if not delay < outcomes.INFINITY:
-            return outcomes.NOT_FINITE, soonest, side, False
-        if not push_delayed(t + delay, j, w, waiting):
-            return outcomes.OVERFLOW, soonest, side, False
-        if waiting.delayed_times[w, 0] < soonest:
-            soonest, side = waiting.delayed_times[w, 0], 0
-    happened, soonest, side, over = interrupt(
-        w, t, 0, one.point, plan, True, soonest, side, net, interruptions, work, waiting
-    )
-    if happened < 0:
-        return outcomes.outcome_of(happened), soonest, side, over
-    if FLOWS and happened == 1:  # or `update` puts the values of the step over the event's
-        prepare(w, t, one.point, plan, one.replicate, net, work, state)
-    followed = update(j, w, t, one.point, plan, one.replicate, net, work, state)
-    if not followed or (happened == 1 and not FLOWS):
-        prepare(w, t, one.point, plan, one.replicate, net, work, state)
-    return outcomes.DONE, soonest, side, over
-
-
-def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state):
-    """Handle a break: delayed products and events; returns what `_follow_firing` does."""
-    w = one.worker
-    below = False
-    while waiting.delayed_count[w, 0] > 0 and waiting.delayed_times[w, 0] <= t:
-        j = pop_delayed(w, waiting)
-        for entry in range(interruptions.delayed_starts[j], interruptions.delayed_starts[j + 1]):
-            variable = interruptions.delayed_variables[entry]
-            work.x[w, variable] += interruptions.delayed_changes[entry]
-            below = below or (
-                work.x[w, variable] < 0.0 and interruptions.delayed_changes[entry] < 0.0
-            )
-    if below:
-        return outcomes.NEGATIVE, soonest, side, False
-    happened, soonest, side, over = interrupt(
-        w, t, after, one.point, plan, False, soonest, side, net, interruptions, work, waiting
-    )
-    if happened < 0:
-        return outcomes.outcome_of(happened), soonest, side, over
-    if soonest > t:
-        prepare(w, moment_of(t, after), one.point, plan, one.replicate, net, work, state)
-    return outcomes.DONE, soonest, side, over
-
-
-def _finish(outcome, t, firings, cursor, over, one, work, out):
-    """Write how a realization ended."""
-    finish(one.row, outcome, firings, cursor, t, over, out)
-    if out.states.shape[0] > 0:
-        for i in range(out.states.shape[1]):
-            out.states[one.row, i] = work.x[one.worker, i]
 
 
 @no_refcount
-@noinline_cpu
 def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
     """Simulate the realization of a row of the results."""
     one = _which(row, w, slot, plan)
-    point, replicate = one.point, one.replicate
-    work.begun[w, 0] = 0
     end = out.grid[out.grid.size - 1]
     t, after = plan.begin, 0
-    outcome = outcomes.DONE
-    draw, firings = np.int64(0), np.int64(0)
-    cursor = 0
-    soonest, side = real(outcomes.INFINITY), 0
-    over = False
-    if GENERAL:
-        arm(w, plan.seed, replicate, interruptions, waiting)
-        log_place, log_last = np.int64(0), np.int64(0)
-        if out.log_starts.size > 1:
-            log_place, log_last = out.log_starts[row], out.log_starts[row + 1]
-        outcome, soonest, side, over = _pass_break(
-            t, after, soonest, side, one, plan, net, interruptions, work, waiting, state
-        )
-    elif not PREPARED:
-        prepare(w, t, point, plan, replicate, net, work, state)
+    draw, firings, cursor = first_draw(), np.int64(0), 0
+    outcome, soonest, side, over = start(t, one, plan, net, interruptions, work, waiting, state)
     while not over and outcome == outcomes.DONE:
-        moment = t
-        breaks = False
-        limit = end
-        if GENERAL:
+        moment, breaks, limit = t, False, end
+        if INTERRUPTED:
             moment = moment_of(t, after)
             breaks = not is_over(end, soonest, side)
             limit = soonest if breaks else end
-        if GENERAL and limit <= moment:
+        if INTERRUPTED and limit <= moment:
             fires_at, j = limit, outcomes.NO_REACTION
         else:
             last = soonest if LEAPS or FLOWS else limit
             fires_at, j, draw = advance(
-                w, moment, last, point, draw, plan, replicate, net, work, state
+                w, moment, last, one.point, draw, plan, one.replicate, net, work, state
             )
         passage = Passage(moment, fires_at, j, breaks, limit, soonest, side)
         cursor, outcome = _write_passed(cursor, passage, one, plan, net, work, state, out)
         if outcome != outcomes.DONE:
             break
         if cursor == out.grid.size:
-            some = net.coefficients.shape[1] > 0  # nothing is extinct without reactions
-            if some and fires_at == outcomes.INFINITY and soonest == outcomes.INFINITY:
+            if plan.acts and fires_at == outcomes.INFINITY and soonest == outcomes.INFINITY:
                 outcome = outcomes.EXTINCT
             break
         if j < outcomes.NO_REACTION:
@@ -416,49 +431,38 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
             break
         if j >= 0:
             t, after = fires_at, 0
-            fires = not LEAPS and _is_firing(j, net)
-            if LEAPS or FLOWS:
-                firings += arrive(w, work, state)
-            if fires:
-                firings += np.int64(1)
-                if not change(j, w, net, work):
-                    outcome = outcomes.NEGATIVE
-                    break
-            if GENERAL:
-                if fires and log_place < log_last:
-                    out.log_times[log_place] = t
-                    out.log_reactions[log_place] = j
-                    log_place += 1
-                outcome, soonest, side, over = _follow_firing(
-                    j, t, soonest, side, one, plan, net, interruptions, work, waiting, state
-                )
-            elif not update(j, w, t, point, plan, replicate, net, work, state):
-                prepare(w, t, point, plan, replicate, net, work, state)
+            outcome, fired, soonest, side, over = follow(
+                j, t, firings, soonest, side, one, plan, net, interruptions, work, waiting, state,
+                out,
+            )  # fmt: skip
+            firings += fired
             if not LEAPS and outcome == outcomes.DONE and firings >= plan.max_firings:
                 outcome = outcomes.TOO_MANY
-        elif GENERAL:
+        elif INTERRUPTED:
             t, after = limit, side
-            outcome, soonest, side, over = _pass_break(
+            outcome, soonest, side, over = pass_break(
                 t, after, soonest, side, one, plan, net, interruptions, work, waiting, state
             )
-    if GENERAL and over and outcome == outcomes.DONE:
-        cursor, outcome = _write_stopped(cursor, one, work, out)
+    if INTERRUPTED and over and outcome == outcomes.DONE:
+        cursor, outcome = _write_stopped(cursor, one, work, state, out)
     if LEAPS:
         tell(row, w, state, out)
-    _finish(outcome, t, firings, cursor, over, one, work, out)
+    if leads(w):
+        finish(row, outcome, firings, cursor, t, over, out)
+        write_last(row, w, work, state, out)
 
 
 # ---- CPU and CUDA: one thread for each realization
 
 
 @no_refcount
-def begin(row, w, lane, lanes, net, work, state, plan):
-    """Copy part `lane` of `lanes` of the initial state into the rows of a worker."""
-    point = (plan.first + row) // plan.replicates
-    for i in range(lane, net.initial.shape[1], lanes):
-        work.x[w, i] = net.initial[point, i]
-    if PREPARED:
-        copy_prepared(w, lane, lanes, point, state)
+@noinline_cpu
+def _realize_apart(row, w, slot, net, interruptions, work, waiting, state, plan, out):
+    realize(row, w, slot, net, interruptions, work, waiting, state, plan, out)
+
+
+realize_on_cpu = option(_realize_apart)
+"""`realize`, which a CPU calls; it is inlined if `realize` itself is bound."""
 
 
 def realize_cpu(start, stop, grain, net, interruptions, work, waiting, state, plan, out):
@@ -469,8 +473,8 @@ def realize_cpu(start, stop, grain, net, interruptions, work, waiting, state, pl
         by_reference(waiting), by_reference(state), by_reference(plan), by_reference(out)
     )  # fmt: skip
     for row in range(start, stop):
-        begin(row, w, 0, 1, net, work, state, plan)
-        realize(row, w, w, net, interruptions, work, waiting, state, plan, out)
+        load(row, w, 0, 1, net, work, state, plan)
+        realize_on_cpu(row, w, w, net, interruptions, work, waiting, state, plan, out)
 
 
 def realize_cuda(queue, count, net, interruptions, work, waiting, state, plan, out):
@@ -480,7 +484,7 @@ def realize_cuda(queue, count, net, interruptions, work, waiting, state, plan, o
         return
     row = next_member(ONE, queue)
     while row < count:
-        begin(row, w, 0, 1, net, work, state, plan)
+        load(row, w, 0, 1, net, work, state, plan)
         realize(row, w, 0, net, interruptions, work, waiting, state, plan, out)
         row = next_member(ONE, queue)
 
@@ -496,7 +500,7 @@ def realize_led_cuda(queue, count, net, interruptions, work, waiting, state, pla
     warp = Group(cuda.threadIdx.x & 31, 32, (), (), ())
     row = next_member(warp, queue)
     while row < count:
-        begin(row, w, warp.rank, 32, net, work, state, plan)
+        load(row, w, warp.rank, 32, net, work, state, plan)
         barrier(warp)
         if warp.rank == 0:
             realize(row, w, 0, net, interruptions, work, waiting, state, plan, out)

@@ -1,22 +1,30 @@
-"""Base class of runners: the plan of a chunk, and its results on the device."""
+"""Base class of runners: the plan of a chunk, its run, and its results on the device.
+
+On a CPU each thread takes ranges of realizations. On CUDA each thread, or group of threads, takes
+the next realization from a queue.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ergode.core import kernels
 from ergode.core.devices import Device
+from ergode.core.errors import Abandoned
 from ergode.core.resident import fetch
 from ergode.core.status import Status
-from ergode.stochastic.kernel.realization import Out, Plan
+from ergode.stochastic.kernel.realization import Plan
+from ergode.stochastic.kernel.results import Out
 from ergode.stochastic.runners.chunks import Wanted
 from ergode.stochastic.tables import Tables
 
 SUMS = ("sums", "squares_low", "squares_high", "counts")
 
 Report = Callable[[int], None]
+Made = tuple[kernels.Kernel, tuple[Any, ...]]
 
 
 class Runner:
@@ -51,7 +59,75 @@ class Runner:
             np.uint64(seed), np.int64(len(replicates)), np.int64(replicates.start),
             np.int64(apart), np.int64(0), np.float64(begin), np.int64(max_firings),
             np.bool_(tables.moving_breaks), np.int64(tables.species_count),
+            np.bool_(tables.reaction_count > 0),
         )  # fmt: skip
+
+    # ---- what a kind of runner says
+
+    def made(self, count: int, workers: int, wanted: Wanted) -> Made:
+        """The kernel for a chunk of `count` realizations, and its arrays for so many workers."""
+        raise NotImplementedError
+
+    def launch(self, count: int, wanted: Wanted, *ends: Any) -> None:
+        """Run the kernel for a chunk on CUDA; `ends` are its last arguments."""
+        raise NotImplementedError
+
+    def ranges(self, count: int) -> tuple[int, int]:
+        """Number of ranges of a chunk, each with its own worker, and realizations of a range."""
+        raise NotImplementedError
+
+    def piece(self, count: int) -> int:
+        """Least realizations of a piece of a range that takes long."""
+        return 1
+
+    # ---- a run
+
+    def prepare(self, count: int, wanted: Wanted) -> None:
+        """Compile what `run` needs."""
+        kernel, arrays = self.made(count, 1, wanted)
+        first = (new_queue(self.device), np.int64(0)) if self.device.is_cuda else (1,)
+        out = self.results(0, 1, 1, wanted)
+        with kernels.readable_errors():
+            self.device.prepare(kernel, *first, *arrays, self._plan, out)
+
+    def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
+        """Simulate realizations `first` to ``first + count``; return the requested output."""
+        plan, points = self._plan._replace(first=np.int64(first)), self.points(first, count)
+        with kernels.readable_errors():
+            if not self.device.is_cuda:
+                return self.fetch(self._run_ranges(count, points, wanted, report, plan), wanted)
+            out = self.results(count, 1, points, wanted)
+            self.launch(count, wanted, plan, out)
+        found = self.fetch(out, wanted)
+        report(count)
+        return found
+
+    def _run_ranges(
+        self, count: int, points: int, wanted: Wanted, report: Report, plan: Plan
+    ) -> Out:
+        """Run a kernel over ranges. Ctrl-C ends it; the status says what was simulated."""
+        workers, grain = self.ranges(count)
+        kernel, arrays = self.made(count, workers, wanted)
+        out = self.results(count, workers, points, wanted)
+        self.device.prepare(kernel, grain, *arrays, plan, out)
+        try:
+            self.device.run(
+                kernel, count, grain, *arrays, plan, out, grain=grain,
+                piece=min(self.piece(count), grain),
+                finished=lambda start, stop: report(stop - start),
+            )  # fmt: skip
+        except Abandoned as error:  # threads still write to these arrays
+            status = np.array(out.status)  # first: all that follows is then complete
+            names = (name for name in out._fields if name != "status")
+            out = out._replace(
+                status=status, **{name: np.array(getattr(out, name)) for name in names}
+            )
+            leave_out(out, [start // grain for start, _ in error.spans], grain, wanted)
+        except KeyboardInterrupt:
+            pass
+        return out
+
+    # ---- results
 
     def points(self, first: int, count: int) -> int:
         """Number of points of the sweep in a chunk."""
@@ -116,3 +192,21 @@ class Runner:
 def new_queue(device: Device) -> Any:
     """A queue on a CUDA device: the index of the next realization."""
     return device.put(np.zeros(1, np.int64))
+
+
+def leave_out(out: Out, slots: Sequence[int], grain: int, wanted: Wanted) -> None:
+    """Omit from results the realizations that did not finish.
+
+    Those in `slots` include unfinished ones. For statistics, all realizations of these slots are
+    omitted, because sums contain parts of realizations.
+    """
+    if wanted.statistics:
+        for slot in slots:
+            for name in SUMS:
+                getattr(out, name)[slot] = 0
+            out.status[slot * grain : (slot + 1) * grain] = Status.NOT_RUN
+    missing = out.status == Status.NOT_RUN
+    for array in (out.amounts, out.firings, out.rows, out.leaps):
+        if len(array):
+            array[missing] = 0
+    out.ended[missing] = np.inf

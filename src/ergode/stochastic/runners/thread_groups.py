@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ergode.core import group, kernels
-from ergode.core.buffers import put_kept
 from ergode.stochastic.algorithms.algorithm import Algorithm, Options, ThreadGroupAlgorithm
+from ergode.stochastic.kernel import realization
 from ergode.stochastic.kernel.interruptions import Waiting
+from ergode.stochastic.kernel.realization import Work
 from ergode.stochastic.runners.chunks import Wanted
-from ergode.stochastic.runners.runner import Report, new_queue
-from ergode.stochastic.runners.threads import TableRunner, waiting_rows
-from ergode.stochastic.tables import Interruptions, Tables
+from ergode.stochastic.runners.runner import Made, new_queue
+from ergode.stochastic.runners.threads import ThreadRunner, waiting_rows
+from ergode.stochastic.tables import Tables
 from ergode.stochastic.thread_group import ops
-from ergode.stochastic.thread_group.kernel import (
-    INTERRUPTED,
-    ThreadGroupNet,
-    ThreadGroupWork,
-    realize_thread_groups,
-)
+from ergode.stochastic.thread_group.kernel import BINDINGS, realize_thread_groups
 
 QUARTER, WARP, BLOCK = 8, 32, 256
 _THREADS = 128
@@ -40,13 +36,14 @@ def thread_group_kernel(
     bindings |= {
         ops.STRIDE: size + 1,
         ops.SCRATCH: size >> 4 if size > WARP else 0,
-        INTERRUPTED: interrupted,
+        realization.INTERRUPTED: interrupted,
+        **BINDINGS,
         **dict(options),
     }
     return kernels.cuda_kernel(realize_thread_groups, bindings=bindings, registers=_REGISTERS)
 
 
-class ThreadGroupRunner(TableRunner):
+class ThreadGroupRunner(ThreadRunner):
     """Realizations on CUDA: each thread group takes the next one from a queue.
 
     A thread group has `size` threads, a power of two; above 32, it is a block.
@@ -58,14 +55,6 @@ class ThreadGroupRunner(TableRunner):
         if form is None:
             raise TypeError("the algorithm has no form for thread groups")
         self.size, self.group = size, form
-
-    def network_of_groups(self) -> tuple[ThreadGroupNet, Interruptions]:
-        """The network on the device."""
-        net, put = self.tables.net, partial(put_kept, self.device)
-        return (
-            ThreadGroupNet(**{name: put(getattr(net, name)) for name in ThreadGroupNet._fields}),
-            Interruptions(*map(put, self.tables.interruptions)),
-        )
 
     def options(self, group_count: int) -> tuple[int, Options]:
         """Shared memory per thread group [float64] for `group_count` groups, and the bindings."""
@@ -80,60 +69,40 @@ class ThreadGroupRunner(TableRunner):
         kernel = thread_group_kernel(self.group, self.size, tables.is_interrupted, options)
         return kernel, doubles
 
-    def workspace_of_groups(
-        self, group_count: int, asked: int
-    ) -> tuple[ThreadGroupWork, Waiting, Any]:
-        """Rows of all thread groups."""
+    def made(self, count: int, workers: int, wanted: Wanted) -> Made:
+        """The kernel and its arrays; the first is float64 of shared memory of a thread group."""
+        kernel, size = self.group_kernel(count)
         empty, tables, group = self.device.empty, self.tables, self.group
-        options = self.options(asked)[1]
+        options = self.options(count)[1]
         rows = group.rows(tables, self.size, options)
-        work = ThreadGroupWork(
-            empty((group_count, rows.pop("x", (1, None))[0]), np.float64),
-            empty(
-                (group_count * self.size if not tables.is_plain else 1, tables.depth), np.float64
-            ),
-        )
-        parts = {name: empty((group_count, length), kind) for name, (length, kind) in rows.items()}
+        threads = workers * self.size if not tables.is_plain else 1
+        none = empty((0, 0), np.float64)
+        work = Work(
+            x=empty((workers, rows.pop("x", (1, None))[0]), np.float64),
+            stack=empty((threads, tables.depth), np.float64),
+            begun=empty((0, 0), np.int8), waits=none, choices=none,
+        )  # fmt: skip
+        parts = {name: empty((workers, length), kind) for name, (length, kind) in rows.items()}
         parts |= self.constants(group.constants, self.size, options)
-        waits = group_count if tables.is_interrupted else 1
+        waits = workers if tables.is_interrupted else 1
         waiting = Waiting(
             **{name: empty((waits, row[0]), row[1]) for name, row in waiting_rows(tables).items()}
         )
-        return work, waiting, group.state(**parts)
+        return kernel, (np.int64(size), *self.network(), work, waiting, group.state(**parts))
 
-    def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        plan = self._plan._replace(first=np.int64(first))
-        out = self.results(count, 1, self.points(first, count), wanted)
-        queue = new_queue(self.device)
-        kernel, size = self.group_kernel(count)
+    def launch(self, count: int, wanted: Wanted, *ends: Any) -> None:
+        start = new_queue(self.device), np.int64(count)
+        kernel, few = self.made(count, 1, wanted)
         threads = max(_THREADS, self.size)
         groups_a_block = threads // self.size
-        shared = 8 * size * groups_a_block
-        few = self.arguments(queue, count, size, 1, plan, out)
-        resident = self.device.resident_blocks(kernel, threads, *few, shared_bytes=shared)
+        shared = int(8 * few[0] * groups_a_block)
+        resident = self.device.resident_blocks(
+            kernel, threads, *start, *few, *ends, shared_bytes=shared
+        )
         most = self._blocks_most(groups_a_block, count)
         blocks = max(1, min(resident, -(-count // groups_a_block), most))
-        arguments = self.arguments(queue, count, size, blocks * groups_a_block, plan, out)
-        self.device.launch(kernel, blocks, threads, *arguments, shared_bytes=shared)
-        found = self.fetch(out, wanted)
-        report(count)
-        return found
-
-    def prepare(self, count: int, wanted: Wanted) -> None:
-        kernel, size = self.group_kernel(count)
-        out = self.results(0, 1, 1, wanted)
-        queue = new_queue(self.device)
-        self.device.prepare(kernel, *self.arguments(queue, 0, size, 1, self._plan, out))
-
-    def arguments(
-        self, queue: Any, count: int, size: int, group_count: int, plan: Any, out: Any
-    ) -> tuple[Any, ...]:
-        """Arguments of the kernel."""
-        work, waiting, state = self.workspace_of_groups(group_count, count)
-        return (
-            queue, np.int64(count), np.int64(size), *self.network_of_groups(), work, waiting,
-            state, plan, out,
-        )  # fmt: skip
+        _, arrays = self.made(count, blocks * groups_a_block, wanted)
+        self.device.launch(kernel, blocks, threads, *start, *arrays, *ends, shared_bytes=shared)
 
     def _blocks_most(self, group_count: int, asked: int) -> int:
         """Blocks whose rows fit into memory, with `group_count` thread groups each."""

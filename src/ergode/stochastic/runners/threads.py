@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ergode.core import group, kernels
 from ergode.core.buffers import put_kept
-from ergode.core.compiler.source import Target
+from ergode.core.devices import Device
 from ergode.core.launch import count_that_fits
-from ergode.stochastic.algorithms.algorithm import Algorithm
-from ergode.stochastic.kernel import interruptions, next_firing, realization
+from ergode.stochastic.algorithms.algorithm import Algorithm, Rows
+from ergode.stochastic.kernel import interruptions, next_firing, realization, results
 from ergode.stochastic.kernel.interruptions import Waiting
 from ergode.stochastic.kernel.realization import Work
 from ergode.stochastic.runners.chunks import Wanted
-from ergode.stochastic.runners.ranges import run_ranges
-from ergode.stochastic.runners.runner import Report, Runner, new_queue
+from ergode.stochastic.runners.runner import Made, Runner, new_queue
 from ergode.stochastic.tables import Interruptions, Net, Tables, constant
 
 _THREADS = 64
@@ -37,12 +36,18 @@ _REGISTERS = 64
 _MEMORY_SHARE = 0.8
 
 
+Shapes = Mapping[str, tuple[Any, type]]
+"""Length or shape, and type, of each row of a worker."""
+
+
 @lru_cache(maxsize=64)
 def kernel_of(
     algorithm: Algorithm, general: bool, prepared: bool, led: bool = False,
     delays: frozenset[int] = frozenset(),
 ) -> kernels.Kernel:  # fmt: skip
     """The kernel of an algorithm (see `realization.GENERAL` and `realization.PREPARED`).
+
+    If not `general`, nothing interrupts realizations either.
 
     `delays` are kinds of holding times that are drawn. If `led`, a warp of a GPU has one
     realization, and its first lane simulates it.
@@ -51,18 +56,33 @@ def kernel_of(
     bindings |= {
         realization.LEAPS: algorithm.leaps,
         realization.FLOWS: algorithm.flows,
-        realization.GENERAL: general,
+        realization.INTERRUPTED: general,
+        results.REAL: algorithm.leaps or algorithm.flows,
         realization.PREPARED: prepared,
         group.KIND: group.PART if led else group.ALONE,
         **interruptions.drawing(delays),
     }
+    if algorithm.has_laws:
+        bindings[realization.GENERAL] = general
     if prepared:
         bindings[realization.copy_prepared] = algorithm.copy_prepared
     body = realization.realize_led_cuda if led else realization.realize_cuda
     return kernels.kernel(realization.realize_cpu, body, bindings=bindings, registers=_REGISTERS)
 
 
-def waiting_rows(tables: Tables, delayed: int = _DELAYED) -> dict[str, tuple[int, type]]:
+def work_rows(tables: Tables, device: Device, begun: int = 1) -> Rows:
+    """Length and type of each row in `Work`."""
+    ahead = 0 if device.is_cuda else next_firing.AHEAD
+    return {
+        "x": (tables.variable_count + 1, np.float64),
+        "stack": (tables.depth, np.float64),
+        "begun": (begun, np.int8),
+        "waits": (ahead, np.float64),
+        "choices": (ahead, np.float64),
+    }
+
+
+def waiting_rows(tables: Tables, delayed: int = _DELAYED) -> Rows:
     """Length and type of each row in `Waiting`; `delayed` is the number of delayed products."""
     pending = max(PENDING, 2 * tables.event_count) if tables.event_count > 0 else 0
     delayed = delayed if tables.has_delays else 0
@@ -79,14 +99,72 @@ def waiting_rows(tables: Tables, delayed: int = _DELAYED) -> dict[str, tuple[int
     }
 
 
-class TableRunner(Runner):
+class WorkerRunner(Runner):
+    """Realizations by workers, one thread or warp for each, which keep rows of arrays."""
+
+    said = "one realization", "use device='cpu', or another method"
+    """What is too large, if a worker does not fit into memory; and what to do."""
+
+    @cached_property
+    def rows(self) -> dict[str, Shapes]:
+        """The rows of `Work`, `Waiting` and the state."""
+        raise NotImplementedError
+
+    def network(self) -> tuple[Net, Interruptions]:
+        """The network's arrays on the device."""
+        put, tables = partial(put_kept, self.device), self.tables
+        return Net(*map(put, tables.net)), Interruptions(*map(put, tables.interruptions))
+
+    def workspace(
+        self, workers: int, state: Callable[..., Any], shared: Mapping[str, Any]
+    ) -> tuple[Net, Interruptions, Work, Waiting, Any]:
+        """The network, and rows of all workers; what they share is in `shared`."""
+        work, waiting, own = (
+            {
+                name: self.device.empty((workers, *np.atleast_1d(shape).tolist()), kind)
+                for name, (shape, kind) in self.rows[part].items()
+            }
+            for part in ("work", "waiting", "state")
+        )
+        return *self.network(), Work(**work), Waiting(**waiting), state(**own, **shared)
+
+    @cached_property
+    def worker_bytes(self) -> int:
+        """Memory of one worker [bytes]."""
+        rows = [row for part in self.rows.values() for row in part.values()]
+        return sum(int(np.prod(shape)) * np.dtype(kind).itemsize for shape, kind in rows)
+
+    @cached_property
+    def room(self) -> int:
+        """Number of workers whose rows fit into memory."""
+        bytes_each = int(self.worker_bytes / _MEMORY_SHARE)
+        return max(1, count_that_fits(self.device, bytes_each, *self.said))
+
+    def ranges(self, count: int) -> tuple[int, int]:
+        grain = max(1, -(-count // (8 * self.device.core_count)))
+        return -(-count // grain), grain
+
+    def launch(self, count: int, wanted: Wanted, *ends: Any) -> None:
+        workers = self._workers(count)
+        kernel, arrays = self.made(count, workers, wanted)
+        blocks = -(-workers * (32 if self.is_led(count) else 1) // _THREADS)
+        queue = new_queue(self.device)
+        self.device.launch(kernel, blocks, _THREADS, queue, np.int64(count), *arrays, *ends)
+
+    def is_led(self, count: int) -> bool:
+        """Whether each realization has a warp."""
+        return False
+
+    def _workers(self, count: int) -> int:
+        """Number of concurrent realizations on CUDA."""
+        return min(count, _THREADS_A_MULTIPROCESSOR * self.device.core_count, self.room)
+
+
+class ThreadRunner(WorkerRunner):
     """Realizations by an algorithm on the tables of a network.
 
-    The base of `ThreadRunner` and `CUDAThreadRunner`. `control` are the constants of an algorithm
-    that leaps (see `algorithms.leap.control`).
+    `control` are the constants of an algorithm that leaps (see `algorithms.leap.control`).
     """
-
-    _draws_ahead = 0
 
     def __init__(
         self,
@@ -100,13 +178,27 @@ class TableRunner(Runner):
         self.algorithm = algorithm
         self.control = dict(control or {})
 
-    def kernel_for(self, wanted: Wanted, led: bool = False) -> tuple[kernels.Kernel, bool]:
-        """The kernel for this network, and whether its realizations copy a prepared state."""
+    def made(self, count: int, workers: int, wanted: Wanted) -> Made:
         logged = wanted.log_first or wanted.log_counts is not None
         general = logged or not self.tables.is_plain or self.algorithm.flows
-        prepared = not general and self.prepares()
-        delays = self.tables.delay_kinds
-        return kernel_of(self.algorithm, general, prepared, led, delays), prepared
+        prepared = self.algorithm.prepared if not general and self.prepares() else None
+        kernel = kernel_of(
+            self.algorithm, general, prepared is not None, self.is_led(count),
+            self.tables.delay_kinds,
+        )  # fmt: skip
+        shared = self.constants(self.algorithm.constants)
+        if prepared:
+            shared |= self.constants(prepared)
+        shared |= {name: self.device.put(array) for name, array in self.control.items()}
+        return kernel, self.workspace(workers, self.algorithm.state, shared)
+
+    @cached_property
+    def rows(self) -> dict[str, Shapes]:
+        tables = self.tables
+        return {
+            "work": work_rows(tables, self.device), "waiting": waiting_rows(tables),
+            "state": self.algorithm.arrays(tables),
+        }  # fmt: skip
 
     def prepares(self) -> bool:
         """Whether realizations copy initial state that is prepared once per point."""
@@ -116,11 +208,6 @@ class TableRunner(Runner):
             and points * self.tables.reaction_count <= _PREPARED_MOST
         )
 
-    def network(self) -> tuple[Net, Interruptions]:
-        """The network's arrays on the device."""
-        put, tables = partial(put_kept, self.device), self.tables
-        return Net(*map(put, tables.net)), Interruptions(*map(put, tables.interruptions))
-
     def constants(self, make: Callable[..., dict[str, Any]], *options: Any) -> dict[str, Any]:
         """Arrays that a function computes from the tables for all workers, on the device."""
         return {
@@ -128,109 +215,6 @@ class TableRunner(Runner):
             for name, value in self.tables.once(make, *options).items()
         }
 
-    def _rows(self) -> dict[str, tuple[int, type]]:
-        ahead = self._draws_ahead
-        return {
-            "x": (self.tables.variable_count + 1, np.float64),
-            "stack": (self.tables.depth, np.float64),
-            "begun": (1, np.int8),
-            "waits": (ahead, np.float64),
-            "choices": (ahead, np.float64),
-        }
-
-    def worker_bytes(self) -> int:
-        """Memory of one worker [bytes]."""
-        own = self.algorithm.arrays(self.tables)
-        rows = [*self._rows().values(), *waiting_rows(self.tables).values(), *own.values()]
-        return sum(length * np.dtype(kind).itemsize for length, kind in rows)
-
-    def workspace(
-        self, workers: int, prepared: bool
-    ) -> tuple[Net, Interruptions, Work, Waiting, Any]:
-        """The network, and rows of all workers."""
-
-        def rows(length: int, kind: type) -> Any:
-            return self.device.empty((workers, length), kind)
-
-        own = {name: rows(*row) for name, row in self.algorithm.arrays(self.tables).items()}
-        own |= self.constants(self.algorithm.constants)
-        if prepared and self.algorithm.prepared:
-            own |= self.constants(self.algorithm.prepared)
-        own |= {name: self.device.put(array) for name, array in self.control.items()}
-        return (
-            *self.network(),
-            Work(**{name: rows(*row) for name, row in self._rows().items()}),
-            Waiting(**{name: rows(*row) for name, row in waiting_rows(self.tables).items()}),
-            self.algorithm.state(**own),
-        )
-
-
-class ThreadRunner(TableRunner):
-    """Realizations on a CPU: each thread takes ranges."""
-
-    _draws_ahead = next_firing.AHEAD
-
-    def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        plan = self._plan._replace(first=np.int64(first))
-        workers, grain = self._ranges(count)
-        kernel, prepared = self.kernel_for(wanted)
-        rows = self.workspace(workers, prepared)
-        out = self.results(count, workers, self.points(first, count), wanted)
-        arguments = (*rows, plan, out)
-        out = run_ranges(self.device, kernel, count, grain, arguments, wanted, report)
-        return self.fetch(out, wanted)
-
-    def prepare(self, count: int, wanted: Wanted) -> None:
-        kernel, prepared = self.kernel_for(wanted)
-        rows = self.workspace(2, prepared)
-        self.device.prepare(kernel, 1, *rows, self._plan, self.results(0, 1, 1, wanted))
-
-    def _ranges(self, count: int) -> tuple[int, int]:
-        """Number of ranges of a chunk, each with its own worker, and realizations of a range."""
-        ranges = 8 * self.device.core_count if self.device.core_count > 1 else 8
-        grain = max(1, -(-count // ranges))
-        return -(-count // grain), grain
-
-
-class CUDAThreadRunner(TableRunner):
-    """Realizations on CUDA: each thread, or warp, takes the next one from a queue."""
-
-    def run(self, first: int, count: int, wanted: Wanted, report: Report) -> dict[str, np.ndarray]:
-        plan = self._plan._replace(first=np.int64(first))
-        workers = self._workers(count)
-        led = self._led(workers)
-        kernel, prepared = self.kernel_for(wanted, led)
-        rows = self.workspace(workers, prepared)
-        out = self.results(count, 1, self.points(first, count), wanted)
-        blocks = -(-workers * (32 if led else 1) // _THREADS)
-        queue = new_queue(self.device)
-        self.device.launch(kernel, blocks, _THREADS, queue, np.int64(count), *rows, plan, out)
-        found = self.fetch(out, wanted)
-        report(count)
-        return found
-
-    def prepare(self, count: int, wanted: Wanted) -> None:
-        kernel, prepared = self.kernel_for(wanted, self._led(self._workers(count)))
-        rows = self.workspace(2, prepared)
-        out = self.results(0, 1, 1, wanted)
-        queue = new_queue(self.device)
-        self.device.prepare(kernel, queue, np.int64(0), *rows, self._plan, out)
-
-    def _workers(self, count: int) -> int:
-        """Number of concurrent realizations."""
-        most = _THREADS_A_MULTIPROCESSOR * self.device.core_count
-        bytes_each = int(self.worker_bytes() / _MEMORY_SHARE)
-        room = count_that_fits(
-            self.device, bytes_each, "one realization", "use device='cpu', or another method"
-        )
-        return max(1, min(count, most, room))
-
-    def _led(self, workers: int) -> bool:
-        """Whether each of `workers` realizations has a warp."""
-        return workers <= _WARPS_A_MULTIPROCESSOR * self.device.core_count
-
-
-THREAD_RUNNERS: dict[Target, Callable[..., Any]] = {
-    "cpu": ThreadRunner, "cuda": CUDAThreadRunner,
-}  # fmt: skip
-"""Runner class by the target of a device."""
+    def is_led(self, count: int) -> bool:
+        few = _WARPS_A_MULTIPROCESSOR * self.device.core_count
+        return self.device.is_cuda and self._workers(count) <= few

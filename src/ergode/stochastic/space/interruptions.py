@@ -15,8 +15,6 @@ value of their own in every voxel.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from ergode.core.compiler.language import noinline_cpu, real
@@ -35,85 +33,64 @@ from ergode.stochastic.kernel.interruptions import (
 from ergode.stochastic.space.tree import earliest, set_leaf
 
 
-class Kept(NamedTuple):
-    """What voxels keep of events. Pending events of a voxel are a list in entries that all share.
-
-    What a network does not need has no voxels and no entries.
-    """
-
-    reals: Any  # [worker, voxel, parameter] parameters that events assign to
-    armed: Any  # [worker, voxel, event] whether the trigger was true
-    wakes: Any  # [worker, node] tree of the moments at which anything is due in a voxel
-    dues: Any  # [worker, voxel] the same as a time
-    sides: Any  # [worker, voxel] and 1 if it is due just after that time
-    heads: Any  # [worker, voxel] first entry of its list; -1 for none
-    links: Any  # [worker, entry] the next entry of the list, or of those that are free
-    places: Any  # [worker, entry] the place in `Waiting`, and so on
-    pending: Any  # [worker, entry]
-    due: Any  # [worker, entry]
-    due_after: Any  # [worker, entry]
-    values: Any  # [worker, entry, value]
-    free: Any  # [worker, 1] the first free entry; -1 for none
-
-
-def begin(w, net, interruptions, state, kept):
+def begin(w, interruptions, state):
     """Nothing is pending or due, in any voxel; initial state of triggers."""
-    for v in range(kept.armed.shape[1]):
-        for e in range(kept.armed.shape[2]):
-            kept.armed[at(w), at(v), at(e)] = (interruptions.flags[at(e)] >> 1) & 1
-    for node in range(kept.wakes.shape[1]):
-        kept.wakes[at(w), at(node)] = outcomes.INFINITY
-    for v in range(kept.heads.shape[1]):
-        kept.heads[at(w), at(v)] = -1
-    last = kept.links.shape[1] - 1
-    for entry in range(kept.links.shape[1]):
-        kept.links[at(w), at(entry)] = entry + 1 if entry < last else -1
-    kept.free[at(w), 0] = 0 if last >= 0 else -1
+    for v in range(state.armed.shape[1]):
+        for e in range(state.armed.shape[2]):
+            state.armed[at(w), at(v), at(e)] = (interruptions.flags[at(e)] >> 1) & 1
+    for node in range(state.wakes.shape[1]):
+        state.wakes[at(w), at(node)] = outcomes.INFINITY
+    for v in range(state.heads.shape[1]):
+        state.heads[at(w), at(v)] = -1
+    last = state.links.shape[1] - 1
+    for entry in range(state.links.shape[1]):
+        state.links[at(w), at(entry)] = entry + 1 if entry < last else -1
+    state.free[at(w), 0] = 0 if last >= 0 else -1
 
 
 # ---- pending events of a voxel
 
 
-def _load(v, w, waiting, kept):
+def _load(v, w, waiting, state):
     """Move the list of a voxel into the worker's places, which are all free."""
-    if kept.heads.shape[1] == 0:
+    if state.heads.shape[1] == 0:
         return
-    entry = kept.heads[at(w), at(v)]
-    most = kept.values.shape[2]
+    entry = state.heads[at(w), at(v)]
+    most = state.values.shape[2]
     while entry >= 0:
-        q = kept.places[at(w), at(entry)]
-        waiting.pending[at(w), at(q)] = kept.pending[at(w), at(entry)]
-        waiting.due[at(w), at(q)] = kept.due[at(w), at(entry)]
-        waiting.due_after[at(w), at(q)] = kept.due_after[at(w), at(entry)]
+        q = state.places[at(w), at(entry)]
+        waiting.pending[at(w), at(q)] = state.pending[at(w), at(entry)]
+        waiting.due[at(w), at(q)] = state.due[at(w), at(entry)]
+        waiting.due_after[at(w), at(q)] = state.due_after[at(w), at(entry)]
         for k in range(most):
-            waiting.values[at(w), at(q * most + k)] = kept.values[at(w), at(entry), at(k)]
-        following = kept.links[at(w), at(entry)]
-        kept.links[at(w), at(entry)] = kept.free[at(w), 0]
-        kept.free[at(w), 0] = entry
+            waiting.values[at(w), at(q * most + k)] = state.values[at(w), at(entry), at(k)]
+        following = state.links[at(w), at(entry)]
+        state.links[at(w), at(entry)] = state.free[at(w), 0]
+        state.free[at(w), 0] = entry
         entry = following
-    kept.heads[at(w), at(v)] = -1
+    state.heads[at(w), at(v)] = -1
 
 
-def _unload(v, w, waiting, kept):
+def _unload(v, w, waiting, state):
     """Move the worker's places into the list of a voxel; false if there is no free entry."""
-    if kept.heads.shape[1] == 0:
+    if state.heads.shape[1] == 0:
         return True
-    most = kept.values.shape[2]
+    most = state.values.shape[2]
     for q in range(waiting.pending.shape[1]):
         if waiting.pending[at(w), at(q)] < 0:
             continue
-        entry = kept.free[at(w), 0]
+        entry = state.free[at(w), 0]
         if entry < 0:
             return False
-        kept.free[at(w), 0] = kept.links[at(w), at(entry)]
-        kept.links[at(w), at(entry)] = kept.heads[at(w), at(v)]
-        kept.heads[at(w), at(v)] = entry
-        kept.places[at(w), at(entry)] = q
-        kept.pending[at(w), at(entry)] = waiting.pending[at(w), at(q)]
-        kept.due[at(w), at(entry)] = waiting.due[at(w), at(q)]
-        kept.due_after[at(w), at(entry)] = waiting.due_after[at(w), at(q)]
+        state.free[at(w), 0] = state.links[at(w), at(entry)]
+        state.links[at(w), at(entry)] = state.heads[at(w), at(v)]
+        state.heads[at(w), at(v)] = entry
+        state.places[at(w), at(entry)] = q
+        state.pending[at(w), at(entry)] = waiting.pending[at(w), at(q)]
+        state.due[at(w), at(entry)] = waiting.due[at(w), at(q)]
+        state.due_after[at(w), at(entry)] = waiting.due_after[at(w), at(q)]
         for k in range(most):
-            kept.values[at(w), at(entry), at(k)] = waiting.values[at(w), at(q * most + k)]
+            state.values[at(w), at(entry), at(k)] = waiting.values[at(w), at(q * most + k)]
         waiting.pending[at(w), at(q)] = -1
     return True
 
@@ -121,16 +98,16 @@ def _unload(v, w, waiting, kept):
 # ---- the events of a voxel
 
 
-def take(v, w, work, state, kept):
+def take(v, w, work, state):
     """Copy the amounts of a voxel into the worker's row, which formulas read."""
     species = state.amounts.shape[2]
     for i in range(species):
         work.x[at(w), at(i)] = real(state.amounts[at(w), at(v), at(i)])
-    for i in range(kept.reals.shape[2]):
-        work.x[at(w), at(species + i)] = kept.reals[at(w), at(v), at(i)]
+    for i in range(state.reals.shape[2]):
+        work.x[at(w), at(species + i)] = state.reals[at(w), at(v), at(i)]
 
 
-def _give_back(v, w, work, state, kept):
+def _give_back(v, w, work, state):
     """Copy the worker's row into a voxel; false if a count is too large."""
     species = state.amounts.shape[2]
     for i in range(species):
@@ -138,70 +115,68 @@ def _give_back(v, w, work, state, kept):
         if x >= outcomes.COUNT_LIMIT:
             return False
         state.amounts[at(w), at(v), at(i)] = np.int32(x)
-    for i in range(kept.reals.shape[2]):
-        kept.reals[at(w), at(v), at(i)] = work.x[at(w), at(species + i)]
+    for i in range(state.reals.shape[2]):
+        state.reals[at(w), at(v), at(i)] = work.x[at(w), at(species + i)]
     return True
 
 
-def _set_due(v, due, side, w, space, kept):
+def _set_due(v, due, side, w, state):
     """Note when anything is next due in a voxel."""
-    kept.dues[at(w), at(v)] = due
-    kept.sides[at(w), at(v)] = side
-    set_leaf(v, moment_of(due, side), w, space.levels, kept.wakes)
+    state.dues[at(w), at(v)] = due
+    state.sides[at(w), at(v)] = side
+    set_leaf(v, moment_of(due, side), w, state.levels, state.wakes)
 
 
 @noinline_cpu
-def visit(
-    v, w, t, after, after_firing, point, plan, space, net, interruptions, work, waiting, state, kept
-):
+def visit(v, w, t, after, after_firing, point, plan, net, interruptions, work, waiting, state):
     """Let the events of a voxel happen, whose amounts the worker has.
 
     After a firing there are none unless it changed the value of a condition. Returns the outcome,
     and whether the time at which anything is due may have changed. `point` is the row of the
     voxel's parameters.
     """
-    for e in range(kept.armed.shape[2]):
-        waiting.armed[at(w), at(e)] = kept.armed[at(w), at(v), at(e)]
+    for e in range(state.armed.shape[2]):
+        waiting.armed[at(w), at(e)] = state.armed[at(w), at(v), at(e)]
     still = after_firing and not plan.moving_breaks
     if still and not turned(w, t, point, net, interruptions, work, waiting):
         return outcomes.DONE, False
-    _load(v, w, waiting, kept)
+    _load(v, w, waiting, state)
     happened = 0
-    if kept.armed.shape[2] > 0:
+    if state.armed.shape[2] > 0:
         happened = happen(w, t, after, point, plan, net, interruptions, work, waiting)
     if happened < 0:
         return outcomes.outcome_of(happened), True
-    if kept.wakes.shape[1] > 0:
+    if state.wakes.shape[1] > 0:
         due, side = next_break(w, t, after, point, net, interruptions, work, waiting)
-        _set_due(v, due, side, w, space, kept)
-    if happened == 1 and not _give_back(v, w, work, state, kept):
+        _set_due(v, due, side, w, state)
+    if happened == 1 and not _give_back(v, w, work, state):
         return outcomes.OVERFLOW, True
-    for e in range(kept.armed.shape[2]):
-        kept.armed[at(w), at(v), at(e)] = waiting.armed[at(w), at(e)]
-    return outcomes.DONE if _unload(v, w, waiting, kept) else outcomes.TOO_MANY, True
+    for e in range(state.armed.shape[2]):
+        state.armed[at(w), at(v), at(e)] = waiting.armed[at(w), at(e)]
+    return outcomes.DONE if _unload(v, w, waiting, state) else outcomes.TOO_MANY, True
 
 
 # ---- what is due
 
 
-def next_due(w, space, waiting, kept):
+def next_due(w, waiting, state):
     """The next time at which anything is due in any voxel, and 1 if just after that time."""
     soonest, side = real(outcomes.INFINITY), 0
-    if kept.wakes.shape[1] > 0:
-        v = earliest(w, space.levels, kept.wakes)
+    if state.wakes.shape[1] > 0:
+        v = earliest(w, state.levels, state.wakes)
         if v >= 0:
-            soonest, side = kept.dues[at(w), at(v)], int(kept.sides[at(w), at(v)])
+            soonest, side = state.dues[at(w), at(v)], int(state.sides[at(w), at(v)])
     return or_delayed(soonest, side, w, waiting)
 
 
-def due_voxel(w, t, after, space, kept):
+def due_voxel(w, t, after, state):
     """The voxel of an event or delayed firing that is due by this time; -1 if there is none."""
     v = np.int64(-1)
-    if kept.wakes.shape[1] > 0:
-        v = earliest(w, space.levels, kept.wakes)
+    if state.wakes.shape[1] > 0:
+        v = earliest(w, state.levels, state.wakes)
     if v >= 0:
-        due = kept.dues[at(w), at(v)]
-        if due > t or (due == t and kept.sides[at(w), at(v)] > after):
+        due = state.dues[at(w), at(v)]
+        if due > t or (due == t and state.sides[at(w), at(v)] > after):
             v = np.int64(-1)
     return v
 
@@ -215,7 +190,7 @@ def put_off(j, v, w, t, point, net, interruptions, work, waiting):
     return outcomes.DONE if push_delayed(t + delay, number, w, waiting) else outcomes.OVERFLOW
 
 
-def deliver(w, t, space, interruptions, waiting, state, kept):
+def deliver(w, t, interruptions, waiting, state):
     """Add all delayed products that are due; their voxels are then due, too."""
     count = interruptions.delays.size
     while waiting.delayed_count[at(w), 0] > 0 and waiting.delayed_times[at(w), 0] <= t:
@@ -230,5 +205,5 @@ def deliver(w, t, space, interruptions, waiting, state, kept):
             if x < 0.0:
                 return outcomes.NEGATIVE
             state.amounts[at(w), at(v), at(i)] = np.int32(x)
-        _set_due(v, t, 0, w, space, kept)
+        _set_due(v, t, 0, w, state)
     return outcomes.DONE

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
-from ergode.stochastic.space.kernel import FACES, Space
+from ergode.stochastic.space.kernel import FACES
 from ergode.stochastic.space.tree import CHILDREN
 from ergode.stochastic.tables import Tables, constant
 from ergode.stochastic.to_tables import build, check_amounts
@@ -23,7 +24,7 @@ class SpaceTables:
     # Of the network of a voxel. It has a row for each point of the sweep and each zone, where a
     # zone is all voxels with the same parameters.
     network: Tables
-    space: Space  # arrays on the host
+    space: dict[str, Any]  # the grid, on the host: part of `kernel.State`
     nodes: int  # of the tree of sums
 
 
@@ -58,11 +59,11 @@ def build_space(
     movers, rates, leaving = _jumps(model, values, points)
     faces, around, steps = _faces(model)
     levels = _levels(model.voxel_count)
-    space = Space(
+    space: dict[str, Any] = dict(
         faces=faces, around=around, steps=steps, zones=zones, zone_count=np.int64(count),
         movers=movers, rates=rates, leaving=leaving, first=_first(model), levels=levels,
     )  # fmt: skip
-    for array in space:
+    for array in space.values():
         if isinstance(array, np.ndarray):
             constant(array)
     return SpaceTables(model, network, space, int(levels[-1]))
@@ -99,7 +100,7 @@ def _jumps(
 
 
 def _faces(model: ReactionDiffusion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """See `Space.faces`, `Space.around` and `Space.steps`."""
+    """See `State.faces`, `State.around` and `State.steps`."""
     shape = model.shape
     faces, around = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
     steps = np.zeros((2, FACES), np.int64)
@@ -122,7 +123,7 @@ def _faces(model: ReactionDiffusion) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def _first(model: ReactionDiffusion) -> np.ndarray:
-    """See `Space.first`."""
+    """See `State.first`."""
     first = np.full((model.voxel_count, len(model.network.species)), -1, np.int32)
     for name, field in model.initial.items():
         first[:, model.network.index[name]] = field.ravel()

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, no_unroll, option, real
+from ergode.core.compiler.language import ByTarget, cuda, option, real
 from ergode.core.group import (
     LANES,
     SIZE,
@@ -32,43 +32,15 @@ from ergode.core.group import (
     lane_in,
     next_member,
     prefix_of,
-    share,
     shuffle,
 )
 from ergode.core.math.random import FIRING, draw_words, exponential, uniform
-from ergode.stochastic.kernel import outcomes
+from ergode.stochastic.kernel import outcomes, realization, results
 from ergode.stochastic.kernel.indexing import at
-from ergode.stochastic.kernel.interruptions import arm, interrupt, is_over, moment_of
-from ergode.stochastic.kernel.numbering import replicate_of
-from ergode.stochastic.kernel.results import accumulate_count, add_amount, finish
+from ergode.stochastic.kernel.interruptions import arm, interrupt, moment_of
+from ergode.stochastic.kernel.realization import INTERRUPTED, realize
+from ergode.stochastic.kernel.results import write
 from ergode.stochastic.thread_group.ops import SCRATCH, STRIDE, ThreadGroup, search
-
-INTERRUPTED = option()
-"""Whether there may be events or a stopping condition."""
-
-
-class ThreadGroupNet(NamedTuple):
-    """The arrays of `tables.Net` that the kernel itself reads."""
-
-    initial: Any
-    coefficients: Any
-    parameters: Any
-    laws: Any
-    pairs: Any
-    reactant_starts: Any
-    reactants: Any
-    orders: Any
-    program_starts: Any
-    operations: Any
-    arguments: Any
-    constants: Any
-
-
-class ThreadGroupWork(NamedTuple):
-    """The state and the stack; one row for each thread group or thread."""
-
-    x: Any  # [thread group, variable]
-    stack: Any  # [thread, depth]
 
 
 def thread_group_of(w):
@@ -128,65 +100,23 @@ def pick(who, target, threads, state):
     return number, place, target
 
 
-# ---- the realization
+# ---- what a realization does
 
 
-def report(row, cell, cursor, threads, work, state, out):
-    """Write the state at time `cursor` of the grid; false if a count is too large."""
-    species = out.sums.shape[3]
-    most = outcomes.COUNT_LIMIT if out.counts.shape[2] > 0 else outcomes.WHOLE_LIMIT
-    wrong = False
-    for i in no_unroll(share(threads, 0, species)):
-        wrong = wrong or not abs(thread_group_count(i, threads, work, state)) < most
-    if any_of(threads, wrong):
-        return False
-    if out.counts.shape[2] > 0 and threads.rank == 0:
-        accumulate_count(out.counts, 0, cell, cursor)
-    for i in no_unroll(share(threads, 0, species)):
-        n = np.int64(thread_group_count(i, threads, work, state))
-        if out.amounts.shape[0] > 0:
-            out.amounts[row, cursor, i] = n
-        if out.counts.shape[2] > 0 and n != 0:
-            add_amount(0, cell, cursor, i, n, out)
-    return True
+def _amount(i, threads, work, state):
+    return thread_group_count(i, threads, work, state)
 
 
-class Firing(NamedTuple):
-    """The next firing, and the break that may precede it."""
-
-    fires_at: Any
-    waited: Any  # whether there is time left for it before the break or the end
-    breaks: Any  # whether the break is before it
-    soonest: Any  # the next break
-    side: Any  # 1 if that is just after its time
+def _share_in(threads, count):
+    return range(threads.rank, count, threads.size)
 
 
-def _is_passed(g, end, firing):
-    """Whether nothing more happens at the time `g` of the grid."""
-    if firing.breaks:
-        return is_over(g, firing.soonest, firing.side)
-    return not firing.waited or g < firing.fires_at or (g == end and not firing.fires_at < g)
+def _all_in(threads, condition):
+    return not any_of(threads, not condition)
 
 
-def _report_passed(row, cell, cursor, firing, threads, work, state, out):
-    """Write the times of the grid that are passed; returns the next one, and the outcome."""
-    times = out.grid.size
-    while cursor < times:
-        if not _is_passed(out.grid[cursor], out.grid[times - 1], firing):
-            break
-        if not report(row, cell, cursor, threads, work, state, out):
-            return cursor, outcomes.OVERFLOW
-        cursor += 1
-    return cursor, outcomes.DONE
-
-
-def _report_stopped(row, cell, cursor, threads, work, state, out):
-    """Write the state at which the stopping condition held, for all later times."""
-    while cursor < out.grid.size:
-        if not report(row, cell, cursor, threads, work, state, out):
-            return cursor, outcomes.OVERFLOW
-        cursor += 1
-    return cursor, outcomes.DONE
+def _leads(threads):
+    return threads.rank == 0
 
 
 def _sum_of_thread(threads, state):
@@ -217,26 +147,19 @@ def _choose(target, mine, up_to, point, threads, work, state):
     return np.int32(thread_group_choose(chosen, place, target, point, threads, work, state))
 
 
-class Arrays(NamedTuple):
-    """State and tables of a realization, without results."""
-
-    net: Any
-    interruptions: Any
-    work: Any
-    waiting: Any
-    state: Any
-
-
-def _interrupt(after_firing, t, after, soonest, side, point, plan, threads, arrays):
+def _interrupt(
+    after_firing, t, after, soonest, side, one, plan, net, interruptions, work, waiting, state
+):
     """Call `interrupt` by the first thread, and refresh propensities if an event was executed.
 
     Returns the outcome, the next break, 1 if that is just after its time, and whether to stop.
     """
+    threads, point = one.worker, at(one.point)
     code = real(0.0)
     if threads.rank == 0:
         happened, soonest, side, over = interrupt(
-            at(cuda.grid(1)), t, after, point, plan, after_firing, soonest, side, arrays.net,
-            arrays.interruptions, arrays.work, arrays.waiting,
+            at(cuda.grid(1)), t, after, point, plan, after_firing, soonest, side, net,
+            interruptions, work, waiting,
         )  # fmt: skip
         code = real(4 * happened + 2 * side + (1 if over else 0))
     soonest = broadcast(threads, soonest, 0)
@@ -246,10 +169,27 @@ def _interrupt(after_firing, t, after, soonest, side, point, plan, threads, arra
     if happened < 0:
         return outcomes.outcome_of(happened), soonest, side, over
     if happened == 1 or not after_firing:
-        moment = moment_of(t, after)
-        thread_group_refresh(moment, point, threads, arrays.net, arrays.work, arrays.state)
+        thread_group_refresh(moment_of(t, after), point, threads, net, work, state)
         barrier(threads)
     return outcomes.DONE, soonest, side, over
+
+
+def _write(k, one, work, state, out):
+    fits = write(k, one.worker, one.row, one.cell, one.slot, work, state, out)
+    barrier(one.worker)  # a firing changes what others still write
+    return fits
+
+
+class Draws(NamedTuple):
+    """Draws made ahead: lane k has that of the k-th firing from the last multiple of lanes on."""
+
+    number: Any  # of the next draw
+    wait: Any
+    choice: Any
+
+
+def _first_draw():
+    return Draws(np.int64(0), real(0.0), real(0.0))
 
 
 def _draw(seed, replicate, draw, threads):
@@ -258,93 +198,78 @@ def _draw(seed, replicate, draw, threads):
     return exponential(w0, w1), uniform(w2, w3)
 
 
-def _next_firing(t, after, waits, turn, total, soonest, side, end):
-    """The next firing, and whether a break precedes it."""
-    moment = t
-    breaks, waited = False, True
-    if INTERRUPTED:
-        moment = moment_of(t, after)
-        breaks = not is_over(end, soonest, side)
-        waited = moment < (soonest if breaks else end)
-    fires_at = moment + shuffle(waits, turn) / total
-    breaks = breaks and not (waited and fires_at < soonest)
-    return Firing(fires_at, waited, breaks, soonest, side)
-
-
-def _realize(row, alarm, threads, plan, arrays, out):
-    """Simulate the realization of a row of the results."""
-    number = (plan.first + row) // plan.replicates
-    replicate = np.uint32(replicate_of(plan.first + row, number, plan))
-    cell = number - plan.first // plan.replicates
-    point = at(number)
-    net, work, state = arrays.net, arrays.work, arrays.state
-    memory = threads.scratch
-    if threads.rank == 0:
-        memory[alarm] = 0.0
-    t, after = plan.begin, 0
-    thread_group_prepare(t, point, threads, net, work, state)
-    barrier(threads)
-    draw, firings = np.int64(0), np.int64(0)
-    cursor = 0
-    limit, end = out.grid[0], out.grid[out.grid.size - 1]
-    outcome = outcomes.DONE
-    over = False
-    soonest, side = real(outcomes.INFINITY), 0
-    if INTERRUPTED:
-        if threads.rank == 0:
-            arm(at(cuda.grid(1)), plan.seed, replicate, arrays.interruptions, arrays.waiting)
-        outcome, soonest, side, over = _interrupt(
-            False, t, after, soonest, side, point, plan, threads, arrays
-        )
-    waits, choices = real(0.0), real(0.0)
-    while not over and outcome == outcomes.DONE:
+def _advance(threads, t, limit, point, draw, plan, replicate, net, work, state):
+    while True:
         mine = _sum_of_thread(threads, state)
         up_to, total = prefix_of(threads, mine)
-        if memory[alarm] != 0.0:
-            outcome = outcomes.NEGATIVE
-            break
+        if threads.scratch[at(threads.base - 1)] != 0.0:
+            return t, outcomes.FAILED_NEGATIVE, draw
         if not (total >= 0.0 and total < outcomes.INFINITY):
-            outcome = outcomes.NOT_FINITE
-            break
-        turn = np.int32(draw & (LANES - 1))
+            return t, outcomes.FAILED_NOT_FINITE, draw
+        if total == 0.0:
+            return real(outcomes.INFINITY), outcomes.NO_REACTION, draw
+        turn = np.int32(draw.number & (LANES - 1))
+        wait, choice = draw.wait, draw.choice
         if turn == 0:
-            waits, choices = _draw(plan.seed, replicate, draw, threads)
-        firing = _next_firing(t, after, waits, turn, total, soonest, side, end)
-        # As in `next_firing.advance`, nothing is drawn if nothing can fire or no time is left.
-        draw += 0 if INTERRUPTED and (total == 0.0 or not firing.waited) else 1
-        if not (firing.waited and firing.fires_at < min(limit, soonest)):
-            cursor, outcome = _report_passed(row, cell, cursor, firing, threads, work, state, out)
-            if outcome != outcomes.DONE:
-                break
-            if cursor == out.grid.size:
-                extinct = total == 0.0 and soonest == outcomes.INFINITY and firing.waited
-                outcome = outcomes.EXTINCT if extinct else outcomes.DONE
-                break
-            limit = out.grid[cursor]
-            if INTERRUPTED and firing.breaks:
-                t, after = soonest, side
-                outcome, soonest, side, over = _interrupt(
-                    False, t, after, soonest, side, point, plan, threads, arrays
-                )
-                continue
-        target = shuffle(choices, turn) * total
-        j = _choose(target, mine, up_to, point, threads, work, state)
-        if j < 0:
-            continue
-        t, after = firing.fires_at, 0
-        firings += 1
-        thread_group_follow(j, t, point, threads, net, work, state)
-        barrier(threads)
-        if INTERRUPTED:
-            outcome, soonest, side, over = _interrupt(
-                True, t, after, soonest, side, point, plan, threads, arrays
-            )
-        if outcome == outcomes.DONE and firings >= plan.max_firings:
-            outcome = outcomes.TOO_MANY
-    if INTERRUPTED and over and outcome == outcomes.DONE:
-        cursor, outcome = _report_stopped(row, cell, cursor, threads, work, state, out)
+            wait, choice = _draw(plan.seed, np.uint32(replicate), draw.number, threads)
+        draw = Draws(draw.number + 1, wait, choice)
+        fires_at = t + shuffle(wait, turn) / total
+        if fires_at >= limit:
+            return fires_at, outcomes.NO_REACTION, draw
+        target = shuffle(choice, turn) * total
+        j = _choose(target, mine, up_to, at(point), threads, work, state)
+        if j >= 0:
+            return fires_at, j, draw
+
+
+def _start(t, one, plan, net, interruptions, work, waiting, state):
+    threads = one.worker
     if threads.rank == 0:
-        finish(row, outcome, firings, cursor, t, over, out)
+        threads.scratch[at(threads.base - 1)] = 0.0
+    thread_group_prepare(t, at(one.point), threads, net, work, state)
+    barrier(threads)
+    if INTERRUPTED:
+        if threads.rank == 0:
+            arm(at(cuda.grid(1)), plan.seed, np.uint32(one.replicate), interruptions, waiting)
+        return _interrupt(
+            False, t, 0, real(outcomes.INFINITY), 0, one, plan, net, interruptions, work, waiting,
+            state,
+        )  # fmt: skip
+    else:
+        return outcomes.DONE, real(outcomes.INFINITY), 0, False
+
+
+def _follow(j, t, firings, soonest, side, one, plan, net, interruptions, work, waiting, state, out):
+    threads = one.worker
+    thread_group_follow(j, t, at(one.point), threads, net, work, state)
+    barrier(threads)
+    outcome, over = outcomes.DONE, False
+    if INTERRUPTED:
+        outcome, soonest, side, over = _interrupt(
+            True, t, 0, soonest, side, one, plan, net, interruptions, work, waiting, state
+        )
+    return outcome, np.int64(1), soonest, side, over
+
+
+def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state):
+    return _interrupt(
+        False, t, after, soonest, side, one, plan, net, interruptions, work, waiting, state
+    )
+
+
+BINDINGS = {
+    realization.first_draw: _first_draw,
+    realization.advance: _advance,
+    realization.start: _start,
+    realization.follow: _follow,
+    realization.pass_break: _pass_break,
+    realization.write: _write,
+    results.amount: _amount,
+    results.share_in: ByTarget(cpu=_share_in, cuda=_share_in, indices=True),
+    results.all_in: _all_in,
+    results.leads: _leads,
+}
+"""What the loop of realizations does by thread groups."""
 
 
 def realize_thread_groups(queue, count, size, net, interruptions, work, waiting, state, plan, out):
@@ -354,16 +279,14 @@ def realize_thread_groups(queue, count, size, net, interruptions, work, waiting,
     flag (a propensity or a count is negative), and the partial sums of the method.
     """
     own = at(cuda.threadIdx.x // SIZE * size)
-    alarm = at(own + SCRATCH)
     threads = ThreadGroup(
         np.int32(cuda.threadIdx.x & (SIZE - 1)),
         SIZE,
         cuda.shared.array(0, np.float64),
         at(cuda.grid(1) // SIZE),
-        at(alarm + 1),
+        at(own + SCRATCH + 1),
     )
-    arrays = Arrays(net, interruptions, work, waiting, state)
     row = next_member(threads, queue)
     while row < count:
-        _realize(row, alarm, threads, plan, arrays, out)
+        realize(row, threads, 0, net, interruptions, work, waiting, state, plan, out)
         row = next_member(threads, queue)
