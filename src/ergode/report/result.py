@@ -44,7 +44,7 @@ def report(dataset: xarray.Dataset, title: str) -> str:
     """
     attrs = {str(name): _text(value) for name, value in dataset.attrs.items() if name != ATTRIBUTE}
     how = {name: attrs.pop(name) for name in _HOW if name in attrs}
-    facts = {name: attrs.pop(name) for name in ("version", "created") if name in attrs}
+    facts: dict[str, str] = {k: attrs.pop(k) for k in ("version", "created") if k in attrs}
     sizes = ", ".join(f"{dim} {size:,}" for dim, size in dataset.sizes.items())
     lead = (
         f"A result of {attrs.pop('engine', 'ergode')}: {sizes or 'one number for each variable'}."
@@ -136,10 +136,9 @@ def _on(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 def _figures(dataset: xarray.Dataset) -> list[tuple[str, dict[str, Any], str]]:
     """Plot functions with options and captions, in the order in which they are tried."""
-    engine = dataset.attrs.get("engine")
     names = dataset["species"].values.ravel() if "species" in dataset.coords else [""]
     species = str(names[0])
-    return {
+    figures: dict[str, list[tuple[str, dict[str, Any], str]]] = {
         "epidemics": [("epidemic_curves", {}, "Nodes in each compartment over time.")],
         "stochastic": [
             ("field", {"species": species}, f"Amounts of {species} in space."),
@@ -159,4 +158,5 @@ def _figures(dataset: xarray.Dataset) -> list[tuple[str, dict[str, Any], str]]:
             ("density_strip", {}, "The density of the first variable over time."),
             ("density", {}, "The density at the last time."),
         ],
-    }.get(str(engine), [])
+    }
+    return figures.get(str(dataset.attrs.get("engine")), [])
