@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import as_numbers, integer, number
-from ergode.core.errors import AccuracyWarning, ModelError, PlanError
-from ergode.core.foreign import on_host
+from ergode.core.arguments import integer, number
+from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.inputs import recorded
 from ergode.core.launch import warn
 from ergode.inference.priors import Prior
-from ergode.inference.simulator import Simulator
+from ergode.inference.simulator import Simulator, simulated, target_of
 
 if TYPE_CHECKING:
     import xarray
@@ -113,16 +112,11 @@ def abc_smc(
     >>> bool(0.5 < found["k"].mean() < 1.6)
     True
     """
-    if not isinstance(simulate, Simulator):
-        raise ModelError(f"simulate is {simulate!r}; expected what ergode.simulator returns")
+    target = target_of(simulate, observed)
     names = simulate.parameters
     law = Prior(prior, names)
     if simulate.is_common:
         raise PlanError("the simulator has common random numbers; expected independent ones")
-    target = as_numbers(observed)
-    if target is None or target.ndim > 1 or not np.isfinite(target).all():
-        raise ModelError(f"observed is {observed!r}; expected finite numbers, one for each summary")
-    target = np.atleast_1d(target)
     seed = integer("seed", seed, 0, 2**64 - 1)
     count = integer("particles", particles, 10, 10**8)
     keep = number("keep", keep, above=0.0)
@@ -133,7 +127,7 @@ def abc_smc(
     random = np.random.default_rng(np.random.SeedSequence([seed, 0xABC]))
 
     def summaries(places: np.ndarray) -> np.ndarray:
-        return _simulated(simulate, law.parameters(places), target, int(random.integers(2**32)))
+        return simulated(simulate, law.parameters(places), target, int(random.integers(2**32)))
 
     places = law.draw(count, random)
     first = summaries(places)
@@ -181,17 +175,6 @@ def abc_smc(
     drawn = law.parameters(places[chosen])
     found = _result(names, drawn, distances[chosen], tolerances, accepted, done, aim)
     found.attrs["stopped"] = stopped
-    return found
-
-
-def _simulated(
-    simulate: Simulator, places: np.ndarray, target: np.ndarray, seed: int
-) -> np.ndarray:
-    found = np.asarray(on_host(simulate(places, seed)), np.float64)
-    if found.shape[1:] != target.shape:
-        raise PlanError(
-            f"the simulator makes {found.shape[1]} summaries; observed has {target.size}"
-        )
     return found
 
 

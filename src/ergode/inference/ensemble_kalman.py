@@ -19,11 +19,10 @@ from numpy.typing import ArrayLike
 
 from ergode.core.arguments import as_numbers, integer
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
-from ergode.core.foreign import on_host
 from ergode.core.inputs import recorded
 from ergode.core.launch import warn
 from ergode.inference.priors import Prior
-from ergode.inference.simulator import Simulator
+from ergode.inference.simulator import Simulator, simulated, target_of
 
 if TYPE_CHECKING:
     import xarray
@@ -98,13 +97,8 @@ def ensemble_kalman(
     >>> bool(abs(found["a"].mean() - 1) < 0.1)
     True
     """
-    if not isinstance(simulate, Simulator):
-        raise ModelError(f"simulate is {simulate!r}; expected what ergode.simulator returns")
+    target = target_of(simulate, observed)
     law = Prior(prior, simulate.parameters)
-    target = as_numbers(observed)
-    if target is None or target.ndim > 1 or not np.isfinite(target).all():
-        raise ModelError(f"observed is {observed!r}; expected finite numbers, one for each summary")
-    target = np.atleast_1d(target).astype(np.float64)
     root = _root(covariance, target.size)
     count = integer("members", members, 3, 10**8)
     most = integer("max_iterations", max_iterations, 1, 10**6)
@@ -114,11 +108,7 @@ def ensemble_kalman(
     def residuals() -> np.ndarray:
         """Without units, and without correlation; members that fail are replaced by others."""
         seeds = int(random.integers(2**32))
-        found = np.asarray(on_host(simulate(law.parameters(places), seeds)), np.float64)
-        if found.shape[1] != target.size:
-            raise PlanError(
-                f"the simulator makes {found.shape[1]} summaries; observed has {target.size}"
-            )
+        found = simulated(simulate, law.parameters(places), target, seeds)
         good = np.flatnonzero(np.isfinite(found).all(axis=1))
         if good.size < 3:
             raise PlanError(f"{good.size} of {count} simulations succeeded; expected three or more")

@@ -210,6 +210,28 @@ def arguments_of(call: Callable[..., Any], names: Sequence[str]) -> tuple[set[st
     return found, dict(given.get("parameters") or {})
 
 
+def target_of(simulate: Any, observed: Any) -> np.ndarray:
+    """The observed summaries, shape [k]; refuses what is no simulator."""
+    if not isinstance(simulate, Simulator):
+        raise ModelError(f"simulate is {simulate!r}; expected what ergode.simulator returns")
+    target = as_numbers(observed)
+    if target is None or target.ndim > 1 or not np.isfinite(target).all():
+        raise ModelError(f"observed is {observed!r}; expected finite numbers, one for each summary")
+    return np.atleast_1d(target).astype(np.float64)
+
+
+def simulated(
+    simulate: Simulator, theta: np.ndarray, target: np.ndarray, seed: int | None
+) -> np.ndarray:
+    """Summaries of all rows on the host, [row, summary], as many as were observed."""
+    found = np.asarray(on_host(simulate(theta, seed)), np.float64)
+    if found.shape[1:] != target.shape:
+        raise PlanError(
+            f"the simulator makes {found.shape[1]} summaries; observed has {target.size}"
+        )
+    return found
+
+
 def theta_of(theta: Any, parameters: Sequence[str]) -> tuple[np.ndarray, bool]:
     """Rows of parameters as float64, and whether only one was given, without its dimension."""
     numbers = as_numbers(_on_host(theta))

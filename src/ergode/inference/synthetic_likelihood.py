@@ -14,11 +14,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.arguments import as_numbers, integer
-from ergode.core.errors import ModelError, PlanError
-from ergode.core.foreign import on_host
+from ergode.core.arguments import integer
+from ergode.core.errors import PlanError
 from ergode.core.inputs import remembered
-from ergode.inference.simulator import Simulator, theta_of
+from ergode.inference.simulator import Simulator, simulated, target_of, theta_of
 
 
 @remembered
@@ -66,14 +65,9 @@ def synthetic_likelihood(
     >>> bool(one > other)
     True
     """
-    if not isinstance(simulate, Simulator):
-        raise ModelError(f"simulate is {simulate!r}; expected what ergode.simulator returns")
+    target = target_of(simulate, observed)
     if simulate.is_common:
         raise PlanError("the simulator has common random numbers; expected independent ones")
-    target = as_numbers(observed)
-    if target is None or target.ndim > 1 or not np.isfinite(target).all():
-        raise ModelError(f"observed is {observed!r}; expected finite numbers, one for each summary")
-    target = np.atleast_1d(target).astype(np.float64)
     least = target.size + 4
     return SyntheticLikelihood(simulate, target, integer("simulations", simulations, least, 10**8))
 
@@ -111,11 +105,7 @@ class SyntheticLikelihood:
         """
         rows, is_one = theta_of(theta, self.parameters)
         repeated = np.repeat(rows, self._simulations, axis=0)
-        every = np.asarray(on_host(self._simulate(repeated, seed)), np.float64)
-        if every.shape[1] != self._target.size:
-            raise PlanError(
-                f"the simulator makes {every.shape[1]} summaries; observed has {self._target.size}"
-            )
+        every = simulated(self._simulate, repeated, self._target, seed)
         groups = every.reshape(len(rows), self._simulations, -1)
         found = np.array([_log_density(one, self._target) for one in groups])
         return found[0] if is_one else found
