@@ -17,11 +17,13 @@ def normal_density(seen, states, parameters):
     return stats.norm.logpdf(seen, states["X"], ERROR)
 
 
-def deaths(particles=100, seed=0, **changes):
+def deaths(particles=100, seed=0, max_firings=10_000, **changes):
     """Deaths, each at rate k, counted with a normal error: simulated by the engine."""
     given = {"initial": {"X": 40}, "times": TIMES, "observed": SEEN, "start": 0.0,
              "log_density": normal_density}  # fmt: skip
-    call = functools.partial(ergode.stochastic.simulate, DEATH, device="cpu:1")
+    call = functools.partial(
+        ergode.stochastic.simulate, DEATH, device="cpu:1", max_firings=max_firings
+    )
     return ergode.particle_likelihood(
         call, ["k"], particles=particles, seed=seed, **given | changes
     )

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+import xarray
 from inference.known import DEATH, deaths, exact_log_likelihood, exact_posterior, normal_density
 from scipy import stats
 
@@ -91,6 +92,28 @@ def test_functions_missing_observations_and_drawn_beginnings():
     ratios = np.exp(logs - known)
     assert abs(ratios.mean() - 1) < SIGMAS * ratios.std(ddof=1) / np.sqrt(50) < 0.2
     assert likelihood([np.nan]) == -np.inf and np.ndim(likelihood([0.8])) == 0
+
+
+@pytest.mark.parametrize("seen", [[0.3, 0.1], [np.nan, 0.1]])
+def test_particles_that_fail_have_no_weight_and_are_not_simulated_on(seen):
+    """A third fails in each interval, also where nothing is observed after it."""
+
+    def call(parameters, initial, times, seed):
+        assert np.isfinite(initial["x"]).all()
+        lost = np.random.default_rng(seed).random(len(initial["x"])) < 1 / 3
+        return xarray.Dataset({
+            "x": ("point", np.where(lost, np.nan, initial["x"])),
+            "status": ("point", np.where(lost, ergode.Status.NOT_FINITE, ergode.Status.DONE)),
+        })  # fmt: skip
+
+    likelihood = ergode.particle_likelihood(
+        call, ["a"], {"x": 0.0}, [1.0, 2.0], seen,
+        lambda seen, states, parameters: stats.norm.logpdf(seen, states["x"], 1.0),
+        start=0.0, particles=20_000,
+    )  # fmt: skip
+    known = 2 * np.log(2 / 3) + stats.norm.logpdf(seen)[np.isfinite(seen)].sum()
+    assert abs(likelihood([1.0]) - known) < SIGMAS * 0.01
+    assert deaths(observed=[-90, 17, 5], max_firings=1)([[1.0]])[0] == -np.inf
 
 
 def test_noisy_trajectories_are_filtered():

@@ -118,9 +118,11 @@ def ensemble_kalman(
             places[bad], found[bad] = places[chosen], found[chosen]
         return np.asarray(np.linalg.solve(root, (target - found).T).T)
 
-    _check_noise(residuals(), residuals())
+    first, left = residuals(), residuals()
+    _check_noise(first, left)
     for step in range(most + 1):
-        left = residuals()
+        if step:
+            left = residuals()
         misfits = np.square(left).sum(axis=1) / 2
         if done >= 1:
             return _result(law, places, step, float(2 * misfits.mean() / target.size), count)
@@ -180,6 +182,6 @@ def _result(
     return xarray.Dataset(
         {name: (("chain", "draw"), values[None, :, k]) for k, name in enumerate(law.names)},
         {"chain": [0], "draw": np.arange(count)},
-        {"engine": "ensemble_kalman", "iterations": steps, "simulations": count * (steps + 3),
+        {"engine": "ensemble_kalman", "iterations": steps, "simulations": count * (steps + 2),
          "misfit": misfit},
     )  # fmt: skip

@@ -10,7 +10,7 @@ P. Del Moral, Feynman-Kac Formulae (Springer, 2004), theorem 7.4.2: the estimate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -218,7 +218,9 @@ class ParticleLikelihood:
             return np.random.default_rng(self._seeds.spawn(1)[0])
         return np.random.default_rng([integer("seed", seed, 0, 2**64 - 1), 0xF117])
 
-    def filtered(self, rows: np.ndarray, random: np.random.Generator, walk: Any = None) -> Any:
+    def filtered(
+        self, rows: np.ndarray, random: np.random.Generator, walk: Any = None
+    ) -> Iterator[_Cloud]:
         """The cloud at each time, after resampling; rows are [row, parameter].
 
         With `walk`, each particle has parameters of its own, which move before every interval and
@@ -227,15 +229,18 @@ class ParticleLikelihood:
         count, most = len(rows), self.particles
         every = np.repeat(rows[:, None], most, axis=1)  # [row, particle, parameter]
         states, now, total = None, self._start, np.zeros(count)
+        alive = np.ones((count, most), bool)
         for time, seen in zip(self.times, self._observed, strict=True):
             if walk is not None:
                 every = walk()
             named = {name: every[..., k] for k, name in enumerate(self.parameters)}
             if states is None:
                 states = self._first(named, count, random)
-            alive = np.ones((count, most), bool)
             if time > now:
-                states, alive = self._moved(states, named, now, time, random)
+                moved, succeeded = self._moved(states, named, now, time, random)
+                # Those that failed stay where they were, until an observation removes them.
+                alive = alive & succeeded
+                states = {name: np.where(alive, moved[name], one) for name, one in states.items()}
                 now = time
             if not np.isnan(seen).all():
                 weights = self._weights(seen, states, named, alive)
@@ -247,6 +252,7 @@ class ParticleLikelihood:
                     total = total + np.where(possible, top + np.log(shares.mean(axis=1)), -np.inf)
                 chosen = _systematic(shares, random)
                 states = {name: _taken(one, chosen) for name, one in states.items()}
+                alive = _taken(alive, chosen)
                 if walk is not None:
                     walk(chosen)
             yield _Cloud(states, total)
@@ -281,7 +287,7 @@ class ParticleLikelihood:
         found = {name: _last(result, name, size).reshape(shape) for name in states}
         alive = np.ones(size, bool)
         if "status" in result:
-            status = np.asarray(result["status"].values).reshape(size, -1)
+            status = np.asarray(result["status"]).reshape(size, -1)
             alive = np.logical_not(has_failed(status).any(axis=1))
         return found, alive.reshape(shape)
 
@@ -321,6 +327,7 @@ def _last(result: Any, name: str, size: int) -> np.ndarray:
             for dim in one.dims:
                 if dim in one.coords and "time" in one.dims and name in one.coords[dim].values:
                     array = one.sel({dim: name})
+                    break
     if array is None:
         raise PlanError(f"the result of the call has no state '{name}'")
     if hasattr(array, "dims") and "time" in array.dims:

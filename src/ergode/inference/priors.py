@@ -37,7 +37,7 @@ class Prior:
         self._laws = [_law(prior, name) for name in names]
         for name in prior:
             if name not in self.names:
-                raise ModelError(f"prior has '{name}', which is no parameter of the simulator")
+                raise ModelError(f"prior has '{name}', which is no parameter")
 
     def draw(self, count: int, random: np.random.Generator) -> np.ndarray:
         """Coordinates of draws, [draw, parameter]."""

@@ -75,8 +75,8 @@ def pseudo_marginal(
         Each parameter, and `log_likelihood`, ``[chain, draw]``, as ArviZ takes it:
         ``arviz.convert_to_inference_data(found)``. Attributes: `accepted`, the share of accepted
         steps of each chain; `deviation`, the standard deviation of the log-likelihood's estimate
-        at the median of the draws; and `r_hat`, the largest of all parameters (Gelman et al., split
-        chains).
+        at the median of the draws, infinite if an estimate is; and `r_hat`, the largest of all
+        parameters (Gelman et al., split chains).
 
     Raises
     ------
@@ -138,8 +138,10 @@ def pseudo_marginal(
             accepted += moves
     drawn = law.parameters(here[before:])
     again = estimate(np.repeat(np.median(here[before:], axis=(0, 1))[None], _REPEATS, axis=0))
-    return _result(law, drawn, values[before:], accepted / kept, _r_hat(here[before:]),
-                   float(np.std(again[np.isfinite(again)], ddof=1)))  # fmt: skip
+    finite = again[np.isfinite(again)]
+    deviation = float(finite.std(ddof=1)) if finite.size == again.size else math.inf
+    r_hat = _r_hat(here[before:])
+    return _result(law, drawn, values[before:], accepted / kept, r_hat, deviation)
 
 
 def _beginnings(
