@@ -11,7 +11,16 @@ import ergode
 ROOT = Path(__file__).parents[1]
 PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
+    *(
+        ROOT / name
+        for name in (
+            "README.md",
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+            "CODE_OF_CONDUCT.md",
+            "SECURITY.md",
+        )
+    ),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
 PAGES = [page for page in PAGES if "_build" not in page.parts]
