@@ -573,3 +573,8 @@ def test_a_choice_without_otherwise_has_no_value_where_no_condition_holds():
         network, times=[0, 1e3], method="direct", device="cpu:1", output="final"
     )
     assert found["status"].item() == ergode.Status.NOT_FINITE
+    # Where a condition holds, the other case is no error, though it is 0 / 0.
+    network = read(reactions=death("X * piecewise(2, time < 20)"))
+    found = ergode.stochastic.linear_noise(network, times=[0, 1])
+    start = found["mean"][0].item()
+    np.testing.assert_allclose(found["mean"][1].item(), start * np.exp(-2.0), rtol=1e-6)

@@ -251,3 +251,22 @@ def test_points_of_a_sweep_are_what_they_are_alone():
     np.testing.assert_allclose(
         many["mean"][:, 1, 0], np.array([0, 5]) * np.exp(-0.5) + 2 * (1 - np.exp(-0.5)), atol=1e-5
     )
+
+
+def test_species_may_have_any_names():
+    def pair(first, second):
+        return ReactionNetwork({first: 3, second: 3}, [
+            *(Reaction({name: 2}, {}, rate_constant=0.4) for name in (first, second)),
+            *(Reaction({}, {name: 1}, rate_constant=0.5) for name in (first, second)),
+            Reaction({first: 1}, {second: 1}, rate_constant=0.4),
+            Reaction({second: 1}, {first: 1}, rate_constant=0.4),
+        ])  # fmt: skip
+
+    found, named = (solve(pair(*names), [0.0, 1.0]) for names in (("A[0]", "A[1]"), ("A", "B")))
+    np.testing.assert_array_equal(found["probability"], named["probability"])
+    assert found["species"].values.tolist() == ["A[0]", "A[1]"]
+    means = [
+        ergode.stochastic.linear_noise(pair(*names), times=[0.0, 1.0])["mean"]
+        for names in (("A[0]", "A[1]"), ("A", "B"))
+    ]
+    np.testing.assert_array_equal(*means)

@@ -14,7 +14,7 @@ from ergode.core.errors import AccuracyWarning, ReadError
 from ergode.core.launch import warn
 from ergode.inference.petab import TO_SCALE, Parameter, PetabProblem, number_of, word_of
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.readers.bounded import located, text_of
+from ergode.readers.bounded import file_of, located, text_of
 from ergode.readers.sbml import read_sbml
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def read_petab(path: str | os.PathLike[str]) -> PetabProblem:
     >>> problem.objective()  # doctest: +SKIP
     -12.4
     """
-    return _Reader(Path(path)).problem()
+    return _Reader(file_of(path)).problem()
 
 
 def _yaml(path: Path) -> Any:

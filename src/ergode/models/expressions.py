@@ -154,8 +154,8 @@ class Expression:
             A name has no value.
         """
         known: dict[str, Any] = {name: function for name, (_, function) in _FUNCTIONS.items()}
-        known |= {"__builtins__": {}, "where": np.where, "land": np.logical_and}
-        known |= {"lor": np.logical_or, "lnot": np.logical_not}
+        known |= {"__builtins__": {}, "where": np.where, "divide": np.divide}
+        known |= {"land": np.logical_and, "lor": np.logical_or, "lnot": np.logical_not}
         for name in self.names:
             if name not in values:
                 raise ModelError(f"formula {quoted(self.text)} uses '{name}', which has no value")
@@ -392,7 +392,13 @@ def _pairs(node: ast.Compare) -> ast.expr:
 
 
 class _Vectorise(ast.NodeTransformer):
-    """Replaces conditions by NumPy functions, which take arrays, and renames clashing names."""
+    """Replaces conditions by NumPy functions, which take arrays, and renames clashing names.
+
+    All cases of a condition are evaluated. So a number over zero is no error in one of them, such
+    as 0 / 0, which stands where an SBML ``piecewise`` has no ``otherwise``.
+    """
+
+    is_a_case = False
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.Name("_" + node.id, ast.Load())
@@ -401,7 +407,16 @@ class _Vectorise(ast.NodeTransformer):
         return ast.Call(node.func, [self.visit(argument) for argument in node.args], [])
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        return _call("where", *map(self.visit, (node.test, node.body, node.orelse)))
+        outer, self.is_a_case = self.is_a_case, True
+        parts = [self.visit(one) for one in (node.test, node.body, node.orelse)]
+        self.is_a_case = outer
+        return _call("where", *parts)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        left, right = self.visit(node.left), self.visit(node.right)
+        if self.is_a_case and isinstance(node.op, ast.Div):
+            return _call("divide", left, right)
+        return ast.BinOp(left, node.op, right)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         operand = self.visit(node.operand)

@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 from ergode.core.errors import ReadError
 from ergode.models.reactions.network import ReactionNetwork
+from ergode.readers.bounded import file_of
 from ergode.readers.sbml import read_document
 
 _SECONDS = 120  # models with thousands of reactions take a few seconds
@@ -59,8 +59,8 @@ def read_antimony(
     death  X -> 0  0.1 * X
     """
     given = str(path) if isinstance(path, str) and any(mark in path for mark in "\n;=>") else None
-    source = "Antimony text" if given is not None else str(Path(path))
-    if given is None and not Path(path).is_file():
+    source = "Antimony text" if given is not None else str(file_of(path))
+    if given is None and not file_of(path).is_file():
         raise ReadError(f"{source}: there is no such file")
     if find_spec("antimony") is None:
         raise ReadError(

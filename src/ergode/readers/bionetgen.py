@@ -21,7 +21,7 @@ from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
 from ergode.readers.bngl import Text, generated
-from ergode.readers.bounded import located, text_of
+from ergode.readers.bounded import file_of, located, text_of
 
 _BLOCKS = ("parameters", "species", "reactions", "groups", "functions")
 # Blocks with rules. Where there are reactions, these already contain the effect of the rules.
@@ -141,7 +141,7 @@ def read_bionetgen(
     >>> print(ergode.read_bionetgen(path).propensities())
     R1  2 S1 -> S2  (0.5*(k)) * S1 * (S1 - 1)
     """
-    file = Path(path)
+    file = file_of(path)
     limits = (
         integer("max_species", max_species, 1, 10**9),
         None if max_iterations is None else integer("max_iterations", max_iterations, 0, 10**9),
@@ -265,7 +265,12 @@ class _Reader:
             if len(text) > _LONGEST:
                 raise self.error(line.number, f"a formula has more than {_LONGEST} characters")
             # The arguments of the last call contain no other call.
-            found = [match for match in _CALL.finditer(text) if match[1] in _CALLS]
+            calls = list(_CALL.finditer(text))
+            if any(match[1].lower() == "tfun" for match in calls):
+                raise self.error(
+                    line.number, "tables ('tfun') are not supported; write the values as 'if' terms"
+                )
+            found = [match for match in calls if match[1] in _CALLS]
             if not found:
                 return text
             match = found[-1]

@@ -52,6 +52,16 @@ def located(place: object) -> Iterator[None]:
         raise ReadError(f"{place}: {error}") from None
 
 
+def file_of(path: Any) -> Path:
+    """The file that a user names.
+
+    Raises a ReadError if it is no name.
+    """
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ReadError(f"{short(path)} is no file; expected its path, a str or a pathlib.Path")
+    return Path(path)
+
+
 def text_of(
     path: str | os.PathLike[str],
     *,

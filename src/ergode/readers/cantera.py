@@ -18,7 +18,7 @@ from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
 from ergode.models.reactions.thermochemistry import Molecule, Nasa9Polynomials, NasaPolynomials
-from ergode.readers.bounded import short
+from ergode.readers.bounded import file_of, short
 from ergode.readers.cantera_rates import only
 from ergode.readers.cantera_reactions import Reactions
 from ergode.readers.cantera_units import Units
@@ -75,7 +75,7 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     that the phase does not use.
     """
     try:
-        return _Mechanism(Path(path), phase).network()
+        return _Mechanism(file_of(path), phase).network()
     except RecursionError:
         raise ReadError(f"{path}: it is nested too deeply") from None
 

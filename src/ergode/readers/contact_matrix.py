@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.networks.survey import labelled
+from ergode.readers.bounded import file_of
 
 if TYPE_CHECKING:
     import xarray
@@ -52,7 +52,7 @@ def read_contact_matrix(
     """
     import xarray
 
-    file = Path(path)
+    file = file_of(path)
     if not file.is_file():
         raise ReadError(f"{file}: there is no such file")
     try:

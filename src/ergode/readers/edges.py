@@ -19,7 +19,7 @@ import pandas as pd
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.networks.contact_network import ContactNetwork
-from ergode.readers.bounded import largest_of, located, unpacked
+from ergode.readers.bounded import file_of, largest_of, located, unpacked
 
 _WORDS = ("source", "target", "weight", "time")
 _SECONDS_PER_HOUR = 3600.0
@@ -102,7 +102,7 @@ def read_contacts(
     >>> net.node_names.tolist(), net.weights.tolist()
     (['ann', 'bob', 'eve'], [0.5, 0.5, 2.0, 2.0])
     """
-    file = Path(path)
+    file = file_of(path)
     if not file.is_file():
         raise ReadError(f"{file}: there is no such file")
     if file.suffix == ".npz":

@@ -13,7 +13,7 @@ from ergode.models.reactions.rates import Reaclib
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
 from ergode.models.reactions.thermochemistry import Nucleus
-from ergode.readers.bounded import located, text_of
+from ergode.readers.bounded import file_of, located, text_of
 
 _LINES_PER_RATE = 8
 _LINES_PER_SPECIES = 4
@@ -59,12 +59,12 @@ def read_fern(
     ----------
     M. Guidry et al., Comput. Sci. Disc. 6, 015001 (2013).
     """
-    species = list(_species(Path(species_path)))
+    species = list(_species(file_of(species_path)))
     nuclei = [(one.name, (one.charge_number or 0, _neutrons(one))) for one in species]
     sets: dict[tuple[tuple[str, ...], tuple[str, ...], float], list[tuple[float, ...]]] = {}
     labels: dict[tuple[tuple[str, ...], tuple[str, ...], float], str] = {}
     captures = 0
-    for label, left, right, prefactor, parameters, captured in _rates(Path(rates_path), nuclei):
+    for label, left, right, prefactor, parameters, captured in _rates(file_of(rates_path), nuclei):
         captures += captured
         key = (left, right, prefactor)
         sets.setdefault(key, []).append(parameters)

@@ -19,7 +19,7 @@ import numpy as np
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.estimation.priors import Gaussian
-from ergode.readers.bounded import text_of
+from ergode.readers.bounded import file_of, text_of
 
 if TYPE_CHECKING:
     import xarray
@@ -91,7 +91,7 @@ def read_gbees(
     """
     import xarray
 
-    file = Path(path)
+    file = file_of(path)
     lines = _lines(file)
     (time,) = _numbers(file, lines, 0, 1)
     if len(lines) < 2:
@@ -150,7 +150,7 @@ def read_gbees_estimate(path: str | os.PathLike[str]) -> Estimate:
     >>> found.names, found.duration
     (('x', 'y'), 0.25)
     """
-    file = Path(path)
+    file = file_of(path)
     lines = _lines(file)
     if len(lines) < 2:
         raise ReadError(f"{file}: has {len(lines)} lines; expected names, a mean and a covariance")

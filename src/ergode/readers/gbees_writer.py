@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode.core import files
 from ergode.core.errors import PlanError
+from ergode.readers.bounded import file_of
 
 if TYPE_CHECKING:
     import xarray
@@ -56,7 +57,7 @@ def write_gbees(
     """
     if "mass" not in cells or "point" not in cells:
         raise PlanError("expected the cells of one time, from ergode.density.cells_at")
-    file = Path(path)
+    file = file_of(path)
     text = io.StringIO()
     text.write(f"{float(cells['time']):.9g}\n")
     rows = np.column_stack([cells["mass"].values, cells["point"].values])

@@ -27,7 +27,7 @@ from ergode.models.reactions.rates import (
 )
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
-from ergode.readers.bounded import located, text_of
+from ergode.readers.bounded import file_of, located, text_of
 
 _TEMPERATURE, _SUN = "TEMP", "SUN"
 _MOST_FILES = 1000
@@ -158,7 +158,7 @@ def read_kpp(
     -2.4
     """
     macros = dict(_macro(name, formula) for name, formula in (functions or {}).items())
-    return _Reader(Path(path), dict(parameters or {}), dict(sums or {}), macros).network()
+    return _Reader(file_of(path), dict(parameters or {}), dict(sums or {}), macros).network()
 
 
 class _Item(NamedTuple):

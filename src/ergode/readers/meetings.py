@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.epidemic.dates import origin_of
 from ergode.models.networks.temporal import TemporalContacts
+from ergode.readers.bounded import file_of
 from ergode.readers.edges import numbered, read_table
 
 
@@ -72,7 +72,7 @@ def read_meetings(
     >>> ergode.read_meetings(path, unit=60)
     TemporalContacts(3 nodes, 2 pairs, 2 meetings, times 0 to 1.33333)
     """
-    file = Path(path)
+    file = file_of(path)
     if not file.is_file():
         raise ReadError(f"{file}: there is no such file")
     if not (np.isfinite(unit) and unit > 0):

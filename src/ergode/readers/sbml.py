@@ -25,7 +25,7 @@ from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Compartment, Quantity, Species
 from ergode.readers.algebraic import solved
-from ergode.readers.bounded import located, text_of
+from ergode.readers.bounded import file_of, located, text_of
 from ergode.readers.mathml import RATE_OF, MathReader
 from ergode.readers.sbml_changes import Changes, written
 from ergode.readers.sbml_document import Document, called, notes_of
@@ -104,7 +104,7 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
     """
     if isinstance(path, str) and path.lstrip().startswith("<"):
         return read_document(path, "SBML text", split_reversible=split_reversible)
-    file = Path(path)
+    file = file_of(path)
     text = text_of(file)
     return read_document(text, str(file), split_reversible=split_reversible, path=file)
 

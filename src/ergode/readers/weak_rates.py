@@ -17,7 +17,7 @@ import numpy as np
 from ergode.core.errors import ReadError
 from ergode.models.reactions.rates import WeakTable
 from ergode.models.reactions.reaction import Reaction
-from ergode.readers.bounded import located, text_of
+from ergode.readers.bounded import file_of, located, text_of
 
 _RATE_COLUMN = 5
 _FIRST = re.compile(r"!\s*([0-9a-zA-Z]+)\s*(?:\([^)]*\))?\s*->\s*([0-9a-zA-Z]+)")
@@ -45,7 +45,7 @@ def read_weak_rates(
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
-    return [_read(Path(path)) for path in paths]
+    return [_read(file_of(path)) for path in paths]
 
 
 def _read(path: Path) -> Reaction:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
 from ergode.models.expressions import TIME
-from ergode.models.reactions.mass_action import law_of
+from ergode.models.reactions.mass_action import law_of, symbol
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.laws import Naming, breaks_of
 
@@ -56,7 +56,7 @@ class Macroscopic:
         for i, member in enumerate(self.network.species):
             is_amount = member.quantity == "amount" or member.compartment is None
             size = 1.0 if is_amount else known[str(member.compartment)]
-            known[member.name] = amounts[..., i] / size
+            known[symbol(member.name)] = amounts[..., i] / size
         for name in self.network.rule_order:
             known[name] = self.network.rules[name].evaluate(known)
         return known

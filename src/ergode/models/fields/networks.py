@@ -61,6 +61,12 @@ def field_from_network(network: ReactionNetwork) -> VectorField:
     for name in sorted(sizes & network.rate_rules.keys()):
         raise ModelError(f"the size of the compartment '{name}' changes")
     species = {one.name: one for one in network.species}
+    for name in species:
+        if not name.isidentifier():
+            raise ModelError(
+                f"species '{name}' cannot be a variable of a field; rename it with letters, digits "
+                "and underscores"
+            )
     laws = [_written_out(law_of(one, species, continuous=species), network)
             for one in network.reactions]  # fmt: skip
     changes = network.stoichiometry.tocsr()

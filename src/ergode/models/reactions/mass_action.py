@@ -42,7 +42,8 @@ def law_of(
 ) -> Expression:
     """The rate of a reaction [amount / time] as one formula in the names of its network.
 
-    Of species in `continuous`, whose amounts are real numbers, equal molecules count as n^2.
+    Of species in `continuous`, whose amounts are real numbers, equal molecules count as n^2. A
+    species is there by its `symbol`.
 
     Raises a ModelError if its coefficient depends on conditions, a stoichiometry of mass action is
     not whole, or a deterministic rate constant has reactants in different compartments.
@@ -65,11 +66,6 @@ def law_of(
         members = [(species[name], count) for name, count in reaction.reactants.items()]
         powers, ways = _volumes(members), 1
         for member, count in members:
-            if not member.name.isidentifier():
-                raise ModelError(
-                    f"species '{member.name}' cannot be written in the formula of a rate; rename "
-                    "it with letters, digits and underscores"
-                )
             if count != int(count):
                 raise ModelError(
                     f"reaction '{_called(reaction)}' takes {count:g} '{member.name}'; mass action "
@@ -92,6 +88,18 @@ def law_of(
                 powers[volume] = powers.get(volume, 0) + 1 - order
         factors.atoms += [(ast.Name(v, ast.Load()), power) for v, power in powers.items() if power]
     return Expression.from_tree(factors.tree())
+
+
+def symbol(name: str) -> str:
+    """A species in a formula: its name, or a word for a name that no formula can have, as ``H3O+``.
+
+    Examples
+    --------
+    >>> from ergode.models.reactions.mass_action import symbol
+    >>> symbol("A"), symbol("A[0]")
+    ('A', 'species_415b305d')
+    """
+    return name if name.isidentifier() else f"species_{name.encode().hex()}"
 
 
 def recognise(
@@ -405,13 +413,13 @@ def _power(tree: ast.expr, power: int) -> ast.expr:
 
 def _falling(member: Species, j: int) -> ast.expr:
     """Formula of the amount of a species after j molecules are taken."""
-    symbol = ast.Name(member.name, ast.Load())
+    amount = ast.Name(symbol(member.name), ast.Load())
     if j == 0:
-        return symbol
+        return amount
     taken: ast.expr = ast.Constant(float(j))
     if member.quantity == "concentration" and member.compartment is not None:
         taken = ast.BinOp(taken, ast.Div(), ast.Name(member.compartment, ast.Load()))
-    return ast.BinOp(symbol, ast.Sub(), taken)
+    return ast.BinOp(amount, ast.Sub(), taken)
 
 
 def _volumes(members: Iterable[tuple[Species, float]]) -> dict[str, int]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
 from ergode.models.expressions import TIME, Expression
-from ergode.models.reactions.mass_action import law_of
+from ergode.models.reactions.mass_action import law_of, symbol
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.laws import Naming, breaks_of, check_whole
 from ergode.stochastic.to_tables import check_amounts
@@ -66,7 +66,7 @@ class Rates:
         """Value of every name of a formula, in states [state, species]."""
         known: dict[str, Any] = {TIME: time, **self.parameters}
         for i, member in enumerate(self.network.species):
-            known[member.name] = states[:, i].astype(np.float64) / self.size_of(i)
+            known[symbol(member.name)] = states[:, i].astype(np.float64) / self.size_of(i)
         for name in self.network.rule_order:
             known[name] = self.network.rules[name].evaluate(known)
         return known
