@@ -130,6 +130,87 @@ def test_the_error_is_one_over_the_volume():
     np.testing.assert_allclose(*errors, rtol=0.3)
 
 
+def test_a_normal_closure_has_means_of_the_next_order():
+    """Against the master equation: the error of the means falls with the volume."""
+    times, errors = [0.0, 0.4, 2.0], []
+    for volume in (5.0, 20.0, 80.0):
+        network = ReactionNetwork(
+            {"A": int(2 * volume), "B": 0},
+            [
+                Reaction("2 A -> B", stochastic_rate_constant=1.0 / volume),
+                Reaction("B -> 2 A", rate_constant=0.8),
+            ],
+        )
+        exact = ergode.stochastic.probabilities(network, times=times)
+        found = linear_noise(network, times=times, closure="normal")
+        assert (found.attrs["exact"], found.attrs["method"]) == (0, "normal-closure")
+        assert float(abs(found["variance"] - exact["variance"]).max()) < 0.1
+        errors.append(float(abs(found["mean"] - exact["mean"]).max()))
+    assert errors[0] < 6e-3  # .19 by the linear noise approximation
+    np.testing.assert_allclose(np.divide(errors[:2], errors[1:]), 4.0, rtol=0.15)
+
+
+def test_a_normal_closure_by_hand():
+    """Two equations for births and pairs that annihilate, with third central moments of zero."""
+    birth, dying, times = 5.0, 0.1, [0.0, 1.0, 10.0]
+
+    def slope(_, y):
+        mean, variance = y
+        rate = dying / 2 * (variance + mean**2 - mean)
+        shared = dying / 2 * (2 * mean - 1) * variance
+        return birth - 2 * rate, birth + 4 * rate - 4 * shared
+
+    exact = solve_ivp(slope, (0, 10), [0, 0], rtol=1e-11, atol=1e-11, t_eval=times).y
+    network = ReactionNetwork(
+        {"A": 0},
+        [
+            Reaction("0 -> A", rate_constant=birth),
+            Reaction("2 A -> 0", stochastic_rate_constant=dying),
+        ],
+        rules={"square": "A^2"},
+    )
+    found = linear_noise(network, times=times, closure="normal", tolerance=1e-10)
+    np.testing.assert_allclose(found["mean"][:, 0], exact[0], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found["variance"][:, 0], exact[1], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found["value_mean"][:, 0], exact[1] + exact[0] ** 2, rtol=1e-8)
+    # The same law as a formula, beside another copy and something that has no effect.
+    several = ReactionNetwork(
+        {"Z": 0, "other": 7, "A": 0},
+        [
+            Reaction("2 A -> 0", rate="0.1 * A * (A - 1) / 2"),
+            Reaction("2 Z -> 0", stochastic_rate_constant=dying),
+            Reaction("0 -> A", rate_constant=birth),
+            Reaction("other -> 0", rate_constant=1.0),
+            Reaction("0 -> Z", rate_constant=birth),
+        ],
+    )
+    found = linear_noise(several, times=times, closure="normal", tolerance=1e-10)
+    for name in "AZ":
+        variance = found["variance"].sel(species=name)
+        np.testing.assert_allclose(variance, exact[1], rtol=1e-7, atol=1e-9)
+    between = found["covariance"].sel(species="A", other_species="Z")
+    np.testing.assert_allclose(between, 0.0, atol=1e-7)
+
+
+def test_a_normal_closure_of_a_linear_network_is_exact_and_one_of_a_formula_is_near():
+    plain, closed = (
+        linear_noise(EXPRESSION, times=[0, 3, 40], tolerance=1e-9, closure=one)
+        for one in (None, "normal")
+    )
+    np.testing.assert_allclose(closed["mean"], plain["mean"], rtol=1e-6)
+    np.testing.assert_allclose(closed["covariance"], plain["covariance"], rtol=1e-5, atol=1e-6)
+    network = ReactionNetwork(
+        {"A": 0},
+        [Reaction("0 -> A", rate="20 / (1 + (A / 10)^2)"), Reaction("A -> 0", rate_constant=1.0)],
+    )
+    exact = ergode.stochastic.probabilities(network, times=[0, 5])
+    off = [
+        float(abs(linear_noise(network, times=[0, 5], closure=one)["mean"] - exact["mean"]).max())
+        for one in (None, "normal")
+    ]
+    assert off[1] < 0.02 * off[0]
+
+
 @pytest.mark.slow
 def test_large_volumes_against_realizations():
     """Formulas, times, concentrations and rules, in a transient."""
@@ -195,6 +276,12 @@ OSCILLATING = ReactionNetwork(
         (pairs(10.0), {"stationary": True}, PlanError, "depends on the time"),
         (EXPRESSION, {"lags": [-1.0, 1.0]}, ModelError, "lags begins at -1"),
         (EXPRESSION, {"tolerance": 1.0}, PlanError, "tolerance is 1.0"),
+        (EXPRESSION, {"closure": "gauss"}, PlanError, "closure is 'gauss'; expected 'normal'"),
+        (EXPRESSION, {"closure": "normal", "lags": [0.0]}, PlanError, "leave out the closure"),
+        (ReactionNetwork({"A": 1, "B": 0}, [
+            Reaction("A -> B", rate_constant=1.0), Reaction("2 B -> B", rate_constant=9.0),
+            Reaction("B -> 2 B", rate_constant=1.0),
+         ]), {"closure": "normal"}, ModelError, "the normal closure fails at time 0"),
         (EXPRESSION, {"initial": {"mRNA": -1.0}}, ModelError, "'mRNA' is -1"),
         (ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate="1 / X")]), {}, ModelError,
          "reaction 'R1' has the rate inf"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from ergode.core.whole import door
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Law
 from ergode.models.sweep import POINT
+from ergode.stochastic.closure import Normal, slopes_of_moments
 from ergode.stochastic.macroscopic import Macroscopic, gradients
 from ergode.stochastic.simulate import sweep_of
 from ergode.stochastic.to_tables import initial_amount
@@ -79,6 +80,7 @@ def linear_noise(
     stationary: bool = False,
     lags: ArrayLike | None = None,
     frequencies: ArrayLike | None = None,
+    closure: Literal["normal"] | None = None,
     tolerance: float = 1e-8,
 ) -> xarray.Dataset:
     """Means and covariances by the linear noise approximation, without realizations.
@@ -87,7 +89,8 @@ def linear_noise(
     propensities a. The covariances C obey C' = J C + C J^T + S diag(a) S^T, with the Jacobian J of
     the drift. Both are exact if every propensity is linear in the amounts. Otherwise the relative
     errors are of the order of one over the number of molecules, while the amounts stay near one
-    stable state.
+    stable state. With a `closure` the means feel the fluctuations, and the errors are of the next
+    order: the moment equations of second order, whose third central moments are zero.
 
     Parameters
     ----------
@@ -104,6 +107,10 @@ def linear_noise(
         Times between two amounts of the stationary state [time], 0 or more: for autocovariances.
     frequencies : array_like, shape [frequency_count], optional
         Frequencies [1 / time]: for power spectra in the stationary state.
+    closure : {"normal"}, optional
+        Take the expectations of the propensities over the normal distribution of the amounts, not
+        at their means. For `times` alone. Where amounts are few or have two likely values, it may
+        fail; this is an error.
     tolerance : float
         Relative error of the means and covariances, from 1e-11 to 1e-2. Values below one molecule
         have this error absolutely.
@@ -123,15 +130,19 @@ def linear_noise(
     Raises
     ------
     ModelError
-        A name or a value is invalid; a rate is not finite.
+        A name or a value is invalid; a rate is not finite; a closure fails.
     PlanError
-        The network has events, delays or rate rules; there is no stable stationary state.
+        The network has events, delays or rate rules; there is no stable stationary state; a
+        stationary state is asked for with a closure.
 
     References
     ----------
     N. G. van Kampen, "Stochastic Processes in Physics and Chemistry", 3rd ed. (2007), chapter X.
     J. Elf, M. Ehrenberg, "Fast evaluation of fluctuations in biochemical networks with the linear
     noise approximation", Genome Research 13 (2003).
+    D. Schnoerr, G. Sanguinetti, R. Grima, "Approximation and inference methods for stochastic
+    biochemical kinetics - a tutorial review", Journal of Physics A 50 (2017), section 4.3, for the
+    normal closure.
 
     Examples
     --------
@@ -159,6 +170,13 @@ def linear_noise(
         raise PlanError(f"tolerance is {tolerance!r}; expected a number from {low:g} to {high:g}")
     asked = {"lag": _axis("lags", lags, 0.0), "frequency": _axis("frequencies", frequencies)}
     stationary = stationary or any(axis is not None for axis in asked.values())
+    if closure not in (None, "normal"):
+        raise PlanError(f"closure is {closure!r}; expected 'normal' or None")
+    if closure and stationary:
+        raise PlanError(
+            "stationary states are those of the linear noise approximation: leave out the closure, "
+            "or give a time at which the moments have settled"
+        )
     layout = sweep_of(network, parameters, initial, results.names("stochastic", "linear-noise"))
     count, species = layout.count, [member.name for member in network.species]
     check_room(
@@ -172,15 +190,17 @@ def linear_noise(
             {name: float(layout.rows[name][which]) for name in given or {}}
             for given in (parameters, initial)
         )
-        equations = Macroscopic(network, numbers)
+        equations = Macroscopic(network, numbers, counted=closure is not None)
         points.append((equations, _start(equations, start)))
     place = devices.resolve("cpu")
-    log.tell_choice("linear-noise", "the only method", place.name, place.model)
+    method = f"{closure}-closure" if closure else "linear-noise"
+    reason = "asked for" if closure else "the default"
+    log.tell_choice(method, reason, place.name, place.model)
     door()
     log.computes()
     rows = []
     for equations, amounts in points:
-        row = _course(equations, amounts, grid, float(tolerance))
+        row = _course(equations, amounts, grid, float(tolerance), closure is not None)
         if stationary:
             row |= _stationary(equations, row["mean"], grid, float(tolerance), **asked)
         rows.append(row)
@@ -193,7 +213,7 @@ def linear_noise(
     coords |= {"rule": list(network.rules)} if network.rules else {}
     coords |= {name: axis for name, axis in asked.items() if axis is not None}
     attrs = results.provenance(
-        stopwatch, engine="stochastic", method="linear-noise", method_reason="the only method",
+        stopwatch, engine="stochastic", method=method, method_reason=reason,
         exact=int(_is_linear(network)), device=place.name, device_model=place.model,
         device_reason="the only one for the linear noise approximation",
         tolerance=float(tolerance), model_digest=network.digest,
@@ -242,7 +262,7 @@ def _is_linear(network: ReactionNetwork) -> bool:
 
 
 def _course(
-    equations: Macroscopic, start: np.ndarray, grid: np.ndarray, tolerance: float
+    equations: Macroscopic, start: np.ndarray, grid: np.ndarray, tolerance: float, is_closed: bool
 ) -> dict[str, np.ndarray]:
     """Means and covariances at the times of the grid."""
     count = start.size
@@ -251,6 +271,9 @@ def _course(
 
     def slope(time: float, state: np.ndarray) -> np.ndarray:
         covariance = _full(state[count:], upper)
+        if is_closed:
+            drift, change = slopes_of_moments(equations, state[:count], covariance, time)
+            return np.concatenate([drift, change[upper]])
         drift, jacobian, diffusion = equations.parts(_real(equations, state[:count]), time)
         moved = jacobian @ covariance
         return np.concatenate([drift, (moved + moved.T + diffusion)[upper]])
@@ -263,7 +286,16 @@ def _course(
         "covariance": covariance,
         "variance": np.diagonal(covariance, axis1=1, axis2=2).copy(),
     }
-    if equations.network.rules:
+    if equations.network.rules and is_closed:
+        laws = [Normal(*one) for one in zip(mean, covariance, grid, strict=True)]
+        values = [equations.rules(one.points, time) for one, time in zip(laws, grid, strict=True)]
+        expected = [one.mean(value) for one, value in zip(laws, values, strict=True)]
+        found["value_mean"] = np.stack(expected)
+        found["value_variance"] = np.stack([
+            one.mean((value - middle) ** 2)
+            for one, value, middle in zip(laws, values, expected, strict=True)
+        ])  # fmt: skip
+    elif equations.network.rules:
         rules = equations.rules
         found["value_mean"] = np.stack(
             [rules(amounts, time) for amounts, time in zip(mean, grid, strict=True)]

@@ -1,13 +1,15 @@
 """The macroscopic equations of a network: the drift of amounts, its Jacobian, and the diffusion.
 
 The drift is S a(n), the diffusion S diag(a) S^T, with the stoichiometry S and the propensities a.
-In the limit of large amounts, n equal molecules form n^2 ordered pairs. Nothing here is shared with
+In the limit of large amounts, n equal molecules form n^2 ordered pairs; `counted` ones n (n - 1).
+Nothing here is shared with
 the kernels that simulate, so that the two can be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -31,16 +33,25 @@ class Macroscopic:
         Times at which a comparison with the time turns.
     follows_time : bool
         Whether a rate depends on the time.
+    is_polynomial : numpy.ndarray, shape [reaction]
+        Whether a rate is a polynomial of the amounts.
 
     Raises a PlanError if amounts have other causes than reactions; the message names the cause.
     """
 
-    def __init__(self, network: ReactionNetwork, values: Mapping[str, float]) -> None:
+    def __init__(
+        self, network: ReactionNetwork, values: Mapping[str, float], counted: bool = False
+    ) -> None:
         _refuse(network)
         self.network = network
         self.parameters = network.evaluate_parameters(values)
         species = {member.name: member for member in network.species}
-        self._laws = [law_of(one, species, continuous=species) for one in network.reactions]
+        real = network.continuous if counted else species
+        self._laws = [law_of(one, species, continuous=real) for one in network.reactions]
+        of = {symbol(name) for name in species}
+        varying = of | network.rules.keys()
+        polynomial = [_is_polynomial(law.tree, of, varying) for law in self._laws]
+        self.is_polynomial = np.array(polynomial, bool)
         self.changes = network.stoichiometry.toarray().astype(np.float64)  # [species, reaction]
         self._noisy = self.changes * ~network.flows  # a deterministic reaction has no noise
         naming = Naming(network, self.parameters)
@@ -72,14 +83,17 @@ class Macroscopic:
 
         Raises a ModelError if a rate is not finite; the message names its reaction.
         """
-        return self.changes @ self._finite(self.propensities(amounts, time), amounts, time)
+        return self.changes @ self.finite(self.propensities(amounts, time), amounts, time)
 
     def parts(self, amounts: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Drift [species], its Jacobian and the diffusion [species, species]."""
-        rates = self._finite(self.propensities(amounts, time), amounts, time)
+        rates = self.finite(self.propensities(amounts, time), amounts, time)
         slopes = gradients(lambda n: self.propensities(n, time), amounts)
-        diffusion = (self._noisy * np.maximum(rates, 0.0)) @ self._noisy.T
-        return self.changes @ rates, self.changes @ slopes.T, diffusion
+        return self.changes @ rates, self.changes @ slopes.T, self.diffusion(rates)
+
+    def diffusion(self, rates: np.ndarray) -> np.ndarray:
+        """Diffusion [species, species] at these rates [reaction]."""
+        return (self._noisy * np.maximum(rates, 0.0)) @ self._noisy.T
 
     def rules(self, amounts: np.ndarray, time: float) -> np.ndarray:
         """Values of all rules [..., rule] at amounts [..., species]."""
@@ -87,7 +101,8 @@ class Macroscopic:
         rows = [np.broadcast_to(known[name], shape) for name in self.network.rules]
         return np.stack(rows, axis=-1)
 
-    def _finite(self, rates: np.ndarray, amounts: np.ndarray, time: float) -> np.ndarray:
+    def finite(self, rates: np.ndarray, amounts: np.ndarray, time: float) -> np.ndarray:
+        """The rates, which must be finite."""
         bad = np.flatnonzero(~np.isfinite(rates))
         if bad.size:
             names = [member.name for member in self.network.species]
@@ -97,6 +112,25 @@ class Macroscopic:
                 f"{rates[bad[0]]:g} at {where}, time {time:g}; expected a finite rate"
             )
         return rates
+
+
+def _is_polynomial(tree: ast.expr, of: Set[str], varying: Set[str]) -> bool:
+    """Whether a formula is a polynomial of the names `of`, without the other `varying` ones."""
+    if not varying & {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}:
+        return True
+    match tree:
+        case ast.Name(name):
+            return name in of
+        case ast.UnaryOp(_, operand):
+            return _is_polynomial(operand, of, varying)
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult(), right):
+            return _is_polynomial(left, of, varying) and _is_polynomial(right, of, varying)
+        case ast.BinOp(left, ast.Div(), right):
+            names = {node.id for node in ast.walk(right) if isinstance(node, ast.Name)}
+            return _is_polynomial(left, of, varying) and not varying & names
+        case ast.BinOp(left, ast.Pow(), ast.Constant(float(power))):
+            return power in (1.0, 2.0, 3.0) and _is_polynomial(left, of, varying)
+    return False
 
 
 def gradients(function: Any, amounts: np.ndarray) -> np.ndarray:
