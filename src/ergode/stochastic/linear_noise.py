@@ -170,7 +170,7 @@ def linear_noise(
         raise PlanError(f"tolerance is {tolerance!r}; expected a number from {low:g} to {high:g}")
     asked = {"lag": _axis("lags", lags, 0.0), "frequency": _axis("frequencies", frequencies)}
     stationary = stationary or any(axis is not None for axis in asked.values())
-    if closure not in (None, "normal"):
+    if not isinstance(closure, str | None) or closure not in (None, "normal"):
         raise PlanError(f"closure is {closure!r}; expected 'normal' or None")
     if closure and stationary:
         raise PlanError(
