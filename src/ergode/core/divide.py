@@ -146,9 +146,11 @@ def divisible(
 def _signature_of_call(prepare: Callable[..., Job]) -> inspect.Signature:
     """The signature of the call that is made of `prepare`, which then shows it, too."""
     own = inspect.signature(prepare)
-    _, *parameters = own.parameters.values()
-    found = own.replace(parameters=parameters, return_annotation="xarray.Dataset")
+    (first, _), *others = own.parameters.items()
+    found = own.replace(parameters=[one for _, one in others], return_annotation="xarray.Dataset")
     prepare.__dict__["__signature__"] = found
+    prepare.__annotations__["return"] = found.return_annotation
+    del prepare.__annotations__[first]
     return found
 
 
