@@ -5,6 +5,7 @@ import xarray
 
 import ergode
 from ergode.core.digests import digest_of
+from ergode.core.job import Whole
 from ergode.core.tasks import Plan, _plan_of
 
 SHIFT = 0.25
@@ -62,7 +63,7 @@ def test_every_argument_travels(monkeypatch):
     digests = {name: digest_of(value) for name, value in travelling().items()}
     assert len(set(digests.values())) == len(digests)
     assert digests == {name: digest_of(value) for name, value in travelling().items()}
-    plan = Plan("ergode.epidemics:simulate", travelling(), {}, "1")
+    plan = Plan("ergode.epidemics:simulate", travelling(), Whole(), "1")
     arrived = _plan_of(plan.payload).arguments
     assert {name: digest_of(value) for name, value in arrived.items()} == digests
     monkeypatch.setitem(globals(), "SHIFT", 0.5)

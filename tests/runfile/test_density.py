@@ -179,7 +179,7 @@ closest_approach = { distance = ["x", "y"], radii = [0.01, 0.1], begin = 0.5 }
     approach = run.options["closest_approach"]
     assert approach.distance((3.0, 2.0), 0.0, (4.0,)) == (3.0, 2.0)
     assert (approach.radii.tolist(), approach.begin, approach.end) == ([0.01, 0.1], 0.5, None)
-    told = run.summary(run.execute(progress=False))
+    told = run.summary(run.call(progress=False)())
     exact = math.erf(0.0) - math.erf(-0.2 / 0.2 / math.sqrt(2))
     assert float(told["probability of coming within 0.1"]) == pytest.approx(exact / 2, rel=0.01)
     with pytest.raises(ErgodeError, match="radii"):

@@ -49,4 +49,4 @@ def test_a_wrong_rate_and_a_wrong_boundary_are_refused(tmp_path):
     with pytest.raises(ErgodeError, match="killing_rate uses 'height'"):
         read(tmp_path, FILE.replace("x ** 2 + t", "height"))
     with pytest.raises(ergode.PlanError, match="boundary 'porous' is unknown"):
-        read(tmp_path, FILE.replace('"absorbing"', '"porous"')).execute(progress=False)
+        read(tmp_path, FILE.replace('"absorbing"', '"porous"')).call(progress=False)()

@@ -28,7 +28,7 @@ def test_probabilities(tmp_path):
         tmp_path, 'output = "probabilities"\ntolerance = 1e-9\nparameters = { mu = 1.0 }'
     )
     assert request.has_figure
-    dataset = request.execute(False)
+    dataset = request.call(False)()
     assert request.work(dataset) == "6 states"
     assert dataset["mean"].values[-1, 0] == pytest.approx(5 * np.exp(-2.0))
     assert request.summary(dataset)["mean final X"] == pytest.approx(5 * np.exp(-2.0))
@@ -64,7 +64,7 @@ def test_a_network_in_space(tmp_path):
     request = reading(tmp_path, options + SPACE)
     assert request.describe()["space"] == "4 x 6 voxels"
     assert request.space.centres["y"].tolist() == [0.25, 0.75, 1.25, 1.75, 2.25, 2.75]
-    dataset = request.execute(False)
+    dataset = request.call(False)()
     assert dataset["amount"].dims == ("replicate", "time", "species", "x", "y")
     assert "firings" in request.work(dataset)
     last = dataset["amount"].isel(time=-1).sum(["x", "y"]).mean()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ergode.cli.run import Show, show_plan, warnings_told
-from ergode.core import sample
 from ergode.core.absent import RECORDS, Absent, record_of
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
@@ -80,13 +79,12 @@ def _core_seconds(asked: RunFile) -> tuple[float, bool]:
     """Time of the run on a core of this machine, from a sample [s]; whether a member failed."""
     here, size = asked.on("cpu:1"), 1
     while True:
-        with sample.first(size) as taken:
-            found = here.execute(progress=False)
-        size = min(size, taken.total)
+        found, total = here.first(size)
+        size = min(size, total)
         seconds = float(found.attrs["run_seconds"])
-        if seconds >= ENOUGH or size == taken.total:
+        if seconds >= ENOUGH or size == total:
             failed = "status" in found and bool((found["status"] != Status.DONE).any())
-            return seconds * taken.total / size, failed
+            return seconds * total / size, failed
         size *= 4
 
 

@@ -20,8 +20,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from contextvars import ContextVar
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -30,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import files, interruption
-from ergode.core.context import held
+from ergode.core.context import running
 from ergode.core.devices import Device
 from ergode.core.errors import ErgodeWarning, PlanError, WriteError
 from ergode.core.launch import warn
@@ -47,41 +46,17 @@ _UNREADABLE = OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.
 
 
 @dataclass
-class _Keeper:
-    """The checkpoints of a part; without a folder they are only asked for."""
+class Keeper:
+    """Where a part keeps its single runs; without a folder they are only asked for."""
 
     folder: Path | None
     seconds: float
     begun: int = 0  # single runs
 
 
-_keeper: ContextVar[_Keeper | None] = ContextVar("ergode_checkpoint", default=None)
-
-
-def kept_in(folder: str | None, seconds: float) -> AbstractContextManager[object]:
-    """Within this block single runs are kept in a folder; without one they are only checked."""
-    keeper = _Keeper(None if folder is None else Path(folder), seconds)
-    return held(_keeper, keeper)
-
-
-def outside() -> AbstractContextManager[object]:
-    """Within this block a call has no checkpoints, even where a part makes it."""
-    nothing: _Keeper | None = None
-    return held(_keeper, nothing)
-
-
 def is_asked() -> bool:
     """Whether the call that is running has checkpoints."""
-    return _keeper.get() is not None
-
-
-def refuse_checkpoints(reason: str) -> None:
-    """Refuse checkpoints of a run that has no boundaries.
-
-    Raises a PlanError if the call that is running has checkpoints.
-    """
-    if is_asked():
-        raise PlanError(f"checkpoint: {reason}, or leave checkpoint out")
+    return running().keeper is not None
 
 
 class SingleRun:
@@ -198,7 +173,7 @@ def state_of(device: Device, arrays: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def single_run(kind: str, device: Device) -> Iterator[SingleRun]:
     """The next single run of a call; Ctrl-C is raised at its boundaries if it is kept."""
-    keeper = _keeper.get()
+    keeper = running().keeper
     if keeper is None or keeper.folder is None:
         yield SingleRun(kind)
         return

@@ -1,9 +1,9 @@
 """Divide the call of an engine: into parts that executors, devices and later sittings compute.
 
-`divisible` decorates the call. Without `executor`, `store`, `chunk` and several devices, the call
-is made as it is. Otherwise its arguments are checked, its members are divided into parts, and the
-joined parts are returned: the same bits. With `checkpoint`, a part that was left in the middle goes
-on from there.
+`divisible` makes the call of what prepares its job (`core.job`). Without `executor`, `store`,
+`chunk` and several devices, the job runs as it is. Otherwise it is prepared, which checks it, its
+members are divided into parts, and the joined parts are returned: the same bits. With `checkpoint`,
+a part that was left in the middle goes on from there.
 """
 
 from __future__ import annotations
@@ -12,32 +12,22 @@ import concurrent.futures as futures
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, cast
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, cast
 
-from ergode.core import (
-    checkpoint,
-    devices,
-    errors,
-    inputs,
-    log,
-    parts,
-    progress,
-    resident,
-    sample,
-    whole,
-)  # fmt: skip
+from ergode.core import devices, errors, inputs, log, parts, progress, resident
 from ergode.core.arguments import check_switch, integer, number, replicate_numbers
+from ergode.core.checkpoint import Keeper
+from ergode.core.context import Running, run_with
 from ergode.core.errors import PlanError
+from ergode.core.job import Job, Whole
 from ergode.core.keywords import suggesting
 from ergode.core.launch import warn
 from ergode.core.resident import KEEP
 from ergode.core.status import Status
 from ergode.core.store import Manifest, Store, kind_of, members_of
 from ergode.core.tasks import Done, Finished, Part, Plan, run_by, run_here, run_on_devices
-from ergode.core.whole import MEMBERS
 from ergode.core.words import counted
 
 if TYPE_CHECKING:
@@ -59,7 +49,7 @@ class Axis(NamedTuple):
     numbers: range  # numbers of its members
     # ``cut(start, stop)`` returns the arguments of the call for these members
     cut: Callable[[int, int], dict[str, Any]]
-    rows: int = 0  # rows of each member (see `core.whole.first_row`)
+    rows: int = 0  # rows of each member
 
 
 class Merge(NamedTuple):
@@ -94,8 +84,11 @@ def divisible(
     axis_of: AxisOf,
     merge_of: MergeOf = lambda _: None,
     rows: Mapping[str, str] = MappingProxyType({}),
-) -> Callable[[Callable[P, xarray.Dataset]], Callable[P, xarray.Dataset]]:
-    """Give the call of an engine the arguments `executor`, `store`, `chunk` and several devices.
+) -> Callable[[Callable[Concatenate[Whole, P], Job]], Callable[P, xarray.Dataset]]:
+    """Make the call of an engine, which may be in parts, of what prepares its job.
+
+    The attribute ``first`` of the call takes a number and the same arguments. It returns the result
+    of so many first members, and the number of all.
 
     Parameters
     ----------
@@ -109,56 +102,56 @@ def divisible(
         Arguments that may have a value for each member, and the dim of these members.
     """
 
-    def decorate(call: Callable[P, xarray.Dataset]) -> Callable[P, xarray.Dataset]:
-        signature = inspect.signature(call)
+    def decorate(prepare: Callable[Concatenate[Whole, P], Job]) -> Callable[P, xarray.Dataset]:
+        signature = _signature_of_call(prepare)
         own = [name for name in _OWN if name in signature.parameters]
 
+        def bound(given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+            found = signature.bind(*given, **named)
+            found.apply_defaults()
+            return found.arguments
+
         @suggesting
-        @wraps(call)
+        @wraps(prepare)
         def public(*given: P.args, **named: P.kwargs) -> xarray.Dataset:
             named = cast(Any, resident.host_arguments(named))
             several = "executor" in own and _is_several(named.get("device"))
-            wanted = sample.take()
-            if wanted is not None:
-                bound = signature.bind(*given, **named)
-                bound.apply_defaults()
-                few = _first_members(wanted, axis_of, bound.arguments, own)
-                return cast(Any, call)(**few)
-            record = inputs.Record(call, given, named)
-            if KEEP in named and _is_kept(call.__name__, named, several):
-                device = named.get("device", "auto")
-                with whole.outside(), checkpoint.outside(), resident.staying(device):
-                    return record.on(call(*given, **named))
-            if not several and all(named.get(name) is None for name in own):
-                with whole.outside(), checkpoint.outside(), resident.outside():
-                    return record.on(call(*given, **named))
-            bound = signature.bind(*given, **named)
-            bound.apply_defaults()
-            with whole.outside(), checkpoint.outside(), resident.outside():
-                division = _Division(engine, call, axis_of, merge_of, bound.arguments)
+            record = inputs.Record(prepare, given, named)
+            if KEEP in named and _is_kept(prepare.__name__, named, several):
+                with resident.staying(named.get("device", "auto")):
+                    return record.on(prepare(Whole(), *given, **named).run())
+            with run_with(Running()):
+                if not several and all(named.get(name) is None for name in own):
+                    return record.on(prepare(Whole(), *given, **named).run())
+                division = _Division(engine, prepare, axis_of, merge_of, bound(given, named))
                 return record.on(division.result())
 
+        def first(size: int, *given: P.args, **named: P.kwargs) -> tuple[xarray.Dataset, int]:
+            arguments = bound(given, named)
+            axis = axis_of(arguments)
+            if axis.dim == ALONE:
+                raise PlanError(
+                    "--time estimates the time of an ensemble; this run has no members to divide"
+                )
+            start, stop = axis.numbers.start, axis.numbers.stop
+            few = arguments | dict.fromkeys(own) | axis.cut(start, min(start + size, stop))
+            return cast(Any, prepare)(Whole(), **few).run(), stop - start
+
+        public.__dict__["first"] = first
         return inputs.recording(public, rows)
 
     return decorate
 
 
-def _first_members(
-    wanted: sample.Sample, axis_of: AxisOf, arguments: dict[str, Any], own: Sequence[str]
-) -> dict[str, Any]:
-    """Arguments of a call for its first members; tells how many there are.
-
-    Raises a PlanError if it has no members.
-    """
-    axis = axis_of(arguments)
-    if axis.dim == ALONE:
-        raise PlanError(
-            "--time estimates the time of an ensemble; this run has no members to divide"
-        )
-    numbers = axis.numbers
-    wanted.total = len(numbers)
-    stop = min(numbers.start + wanted.size, numbers.stop)
-    return {**arguments, **dict.fromkeys(own), **axis.cut(numbers.start, stop)}
+def _signature_of_call(prepare: Callable[..., Job]) -> inspect.Signature:
+    """The signature of the call that is made of `prepare`, which then shows it, too."""
+    own = inspect.signature(prepare)
+    (first, _), *others = own.parameters.items()
+    found = own.replace(parameters=[one for _, one in others], return_annotation="xarray.Dataset")
+    prepare.__dict__["__signature__"] = found
+    prepare.__annotations__["return"] = found.return_annotation
+    del prepare.__annotations__[first]
+    return found
 
 
 def _is_kept(owner: str, named: Mapping[str, Any], several: bool) -> bool:
@@ -191,7 +184,7 @@ class _Division:
     def __init__(
         self,
         engine: str,
-        call: Callable[..., Any],
+        prepare: Callable[..., Job],
         axis_of: AxisOf,
         merge_of: MergeOf,
         given: Mapping[str, Any],
@@ -201,7 +194,7 @@ class _Division:
         executor, store, chunk, every = (arguments.pop(name, None) for name in _OWN)
         self._every = None if every is None else _seconds(every, store)
         self._merge = merge_of(arguments)
-        self._engine, self._call, self._arguments = engine, call, arguments
+        self._engine, self._prepare, self._arguments = engine, prepare, arguments
         self._run = _runner(executor, arguments["device"])
         self._show = arguments["progress"]
         self._store = None if store is None else Store(store)
@@ -213,31 +206,31 @@ class _Division:
         elif _is_several(device):
             device = devices.several(device)[0]
         checked = arguments | dict.fromkeys(self._own) | {"device": device}
-        self._decisions: dict[str, Any] = {}
+        self._whole = Whole()
         by_replicates = arguments.get("replicates") is not None
         if by_replicates:
             self._axis = axis_of(arguments)
-            start = self._axis.numbers.start
-            checked |= self._axis.cut(*self._spans(start, self._axis.numbers.stop)[0])
-        rehearsal = whole.rehearsal(by_rows=not by_replicates)
-        asked = nullcontext() if self._every is None else checkpoint.kept_in(None, self._every)
-        with rehearsal as self._decisions, asked:
-            call(**checked)
-        if by_replicates:
-            self._decisions[MEMBERS] = len(self._axis.numbers)
-        else:
+            numbers = self._axis.numbers
+            self._whole.replicates = len(numbers)
+            checked |= self._axis.cut(*self._spans(numbers.start, numbers.stop)[0])
+        asked = None if self._every is None else Keeper(None, self._every)
+        with run_with(Running(keeper=asked, warnings=[])):  # parts have the same warnings
+            job = prepare(self._whole, **checked)
+        self._facts = job.facts
+        if self._every is not None and job.unresumed:
+            raise PlanError(f"checkpoint: {job.unresumed}, or leave checkpoint out")
+        if not by_replicates:
             self._axis = axis_of(arguments)
-            self._check_rows(executor)
+            self._check_rows(job.undivided, executor)
         if self._merge is not None:
             arguments |= self._merge.changes
 
-    def _check_rows(self, executor: Any) -> None:
+    def _check_rows(self, reason: str, executor: Any) -> None:
         """Make one part of rows that are not divided.
 
         Raises a PlanError if more parts are asked for.
         """
-        reason = self._decisions.pop(whole.UNDIVIDED, None)
-        if reason is None or len(self._axis.numbers) < 2:
+        if not reason or len(self._axis.numbers) < 2:
             return
         if self._every is None or self._size is not None or executor is not None:
             raise PlanError(f"executor, store and chunk: {reason}")
@@ -272,7 +265,7 @@ class _Division:
         return parts.join([first, *others], self._axis.dim) if others else first
 
     def _tell(self) -> None:
-        """Tell the parts; end a call that is only planned."""
+        """Tell the facts and the parts; end a call that is only planned."""
         axis, numbers = self._axis, self._axis.numbers
         unit = members_of(axis.dim)
         size = self._size or -(-len(numbers) // _USUAL_PARTS)
@@ -285,7 +278,7 @@ class _Division:
             begun = len(self._store.checkpoints())
             verb = "goes" if begun == 1 else "go"
             told += f", {counted(begun, 'part')} {verb} on from a checkpoint" if begun else ""
-        log.tell("parts", told)
+        log.tell_all({**self._facts, "parts": told})
         log.checked()
         log.computes()
 
@@ -293,7 +286,7 @@ class _Division:
         """The call without the values that each part brings."""
         import ergode
 
-        call = f"{self._call.__module__}:{self._call.__name__}"
+        call = f"{self._prepare.__module__}:{self._prepare.__name__}"
         start = self._axis.numbers.start
         arguments = self._arguments | dict.fromkeys(self._own) | {"progress": False}
         for name in self._axis.cut(start, start + 1):
@@ -301,14 +294,14 @@ class _Division:
         kept = None
         if self._store is not None and self._every is not None:
             kept = str(self._store.path.resolve()), self._every
-        return Plan(call, arguments, self._decisions, ergode.__version__, kept)
+        return Plan(call, arguments, self._whole, ergode.__version__, kept)
 
     def _manifest(self) -> Manifest:
         import ergode
 
         numbers = self._axis.numbers
-        values = self._arguments | {f"{name} of all": v for name, v in self._decisions.items()}
-        counted = {*inputs.WITHOUT_EFFECT, f"{MEMBERS} of all"}
+        decisions = {f"{name} of all": value for name, value in self._whole.decisions.items()}
+        values, counted = self._arguments | decisions, {*inputs.WITHOUT_EFFECT}
         if self._axis.dim == parts.REPLICATE:
             counted.add("replicates")  # there may be more of them later
         found = inputs.digests({name: v for name, v in values.items() if name not in counted})

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import log, progress, resident, whole
+from ergode.core import log, progress, resident
 from ergode.core.buffers import release
+from ergode.core.context import running
 from ergode.core.devices import Device, resolve
 from ergode.core.errors import InterruptionWarning, PlanError
 from ergode.core.interruption import deferred, listening
@@ -74,7 +75,7 @@ def check_room(needed: int, what: str, remedy: str) -> None:
         return
     if log.is_elsewhere():
         log.tell("host memory", f"{what} needs {bytes_text(needed)}")
-    elif not whole.is_rehearsal():  # a part needs less
+    else:
         count_that_fits(resident.device() or resolve("cpu"), needed, what, remedy)
 
 
@@ -195,7 +196,6 @@ class Interruptible:
     """
 
     def __init__(self, unit: str, outcome: str = "are returned") -> None:
-        whole.door()
         self._unit, self._outcome = unit, outcome
         self._deferred = deferred()
         self._done, self._total = 0, 0
@@ -234,8 +234,9 @@ class Interruptible:
 
 def warn(message: str, category: type[Warning]) -> None:
     """Issue a warning located at the caller's line outside this package."""
-    if whole.keep_warning(message, category):
-        return
+    kept = running().warnings
+    if kept is not None:
+        return kept.append((message, category))
     level, frame = 1, sys._getframe()
     while (
         frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "ergode"

@@ -7,12 +7,16 @@ The logger ``ergode`` says nothing unless a program asks for it:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ergode.core.context import held
+from ergode.core.context import held, running
+
+if TYPE_CHECKING:
+    from ergode.core.devices import Device
 
 _logger = logging.getLogger("ergode")
 _logger.addHandler(logging.NullHandler())
@@ -30,7 +34,6 @@ class _Plan:
 
 
 _plan: ContextVar[_Plan | None] = ContextVar("ergode_plan", default=None)
-_is_hushed: ContextVar[bool] = ContextVar("ergode_is_hushed", default=False)
 
 
 @contextmanager
@@ -44,14 +47,9 @@ def plan_only(elsewhere: bool = False) -> Iterator[dict[str, str]]:
         yield plan.facts
 
 
-def hushed() -> AbstractContextManager[bool]:
-    """Within this block nothing is told: a part repeats what the whole has told."""
-    return held(_is_hushed, True)
-
-
 def tell(name: str, text: str) -> None:
     """Tell a fact about a call: log it, and add it to the plan."""
-    if _is_hushed.get():
+    if running().warnings is not None:  # a part repeats what the whole has told
         return
     _logger.info("%s: %s", name, text)
     plan = _plan.get()
@@ -60,10 +58,15 @@ def tell(name: str, text: str) -> None:
         plan.facts[name] = text if told in (None, text) else f"{told}; {text}"
 
 
-def tell_choice(method: str, reason: str, device: str, model: str) -> None:
-    """Tell which method a call uses, and where."""
-    tell("method", f"{method}: {reason}")
-    tell("device", f"{device} ({model})")
+def tell_all(facts: Mapping[str, str]) -> None:
+    """Tell several facts, by name."""
+    for name, text in facts.items():
+        tell(name, text)
+
+
+def choice(method: str, reason: str, device: Device) -> dict[str, str]:
+    """The facts which method a call uses, and where."""
+    return {"method": f"{method}: {reason}", "device": f"{device.name} ({device.model})"}
 
 
 def checked() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache, partial
 from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import foreign
-from ergode.core.context import held
+from ergode.core.context import Running, run_with, running
 from ergode.core.devices import Device, resolve
 from ergode.core.foreign import is_on_cuda, on_host
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 KEEP = "keep_on_device"
 """Name of the argument."""
-
-_device: ContextVar[Device | None] = ContextVar("ergode_staying", default=None)
 
 
 # ---- the choice
@@ -41,19 +39,18 @@ def staying(device: Any) -> Iterator[None]:
     Raises a PlanError if the device is not present, or is a CUDA device and CuPy is not installed.
     """
     place = resolve(device)
-    with place.libraries(), held(_device, place):
+    with place.libraries(), run_with(Running(stays=place)):
         yield
 
 
 def outside() -> AbstractContextManager[object]:
     """Within this block results are brought to the host."""
-    nothing: Device | None = None
-    return held(_device, nothing)
+    return run_with(replace(running(), stays=None))
 
 
 def device() -> Device | None:
     """The device on which the results of this call stay; None without `keep_on_device`."""
-    return _device.get()
+    return running().stays
 
 
 # ---- arrays
@@ -61,14 +58,14 @@ def device() -> Device | None:
 
 def fetch(device: Device, array: Any) -> Any:
     """A large result of a device: a copy in host memory, or on the device if results stay."""
-    if _device.get() is None or not device.is_cuda:
+    if running().stays is None or not device.is_cuda:
         return device.get(array)
     return device.to_library(array, copy=True)
 
 
 def sent(array: np.ndarray) -> Any:
     """A large result of the host, or a copy of it on the device if results stay."""
-    place = _device.get()
+    place = running().stays
     if place is None or not place.is_cuda:
         return array
     return place.to_library(place.put(array), copy=True)
@@ -76,7 +73,7 @@ def sent(array: np.ndarray) -> Any:
 
 def full(shape: tuple[int, ...], value: float, dtype: Any) -> Any:
     """An array for a large result, on the host, or on the device if results stay."""
-    return (_device.get() or resolve("cpu")).full(shape, value, dtype)
+    return (running().stays or resolve("cpu")).full(shape, value, dtype)
 
 
 def store(device: Device, array: Any, whole: Any, part: Any) -> None:

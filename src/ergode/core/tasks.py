@@ -16,8 +16,7 @@ import sys
 import sysconfig
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
@@ -26,9 +25,11 @@ from threading import Lock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ergode.core import checkpoint, whole
+from ergode.core.checkpoint import SUFFIX, Keeper
+from ergode.core.context import Running, run_with
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
+from ergode.core.job import Whole
 
 if TYPE_CHECKING:
     import xarray
@@ -39,7 +40,7 @@ class Part(NamedTuple):
 
     start: int  # number of the first member
     stop: int  # and one beyond the last
-    first_row: int  # number of its first row in the whole (see `core.whole`)
+    first_row: int  # number of its first row in the whole
     changes: dict[str, Any]  # arguments of the call that differ from those of the whole
 
 
@@ -61,7 +62,7 @@ class Plan:
 
     call: str  # module and name of the engine's call, with a colon between them
     arguments: dict[str, Any]  # arguments of the whole
-    decisions: dict[str, Any]  # decisions of the whole (see `core.whole`)
+    whole: Whole
     version: str  # version of this library
     # folder of the store, and the seconds between two checkpoints of a part
     checkpoints: tuple[str, float] | None = None
@@ -72,7 +73,7 @@ class Plan:
 
         Raises a PlanError if an argument cannot be pickled.
         """
-        body, texts = _pickled((self.call, self.arguments, self.decisions, self.checkpoints))
+        body, texts = _pickled((self.call, self.arguments, self.whole, self.checkpoints))
         return pickle.dumps((self.version, texts, body))
 
     @cached_property
@@ -83,21 +84,21 @@ class Plan:
     def compute(self, part: Part, device: Device | None = None) -> Done:
         """Compute a part."""
         module, name = self.call.split(":")
-        call = inspect.unwrap(getattr(import_module(module), name))
+        prepare = inspect.unwrap(getattr(import_module(module), name))
         arguments = {**self.arguments, **part.changes}
         if device is not None:
             arguments["device"] = device
-        with whole.part(self.decisions, part.first_row) as warnings, self._kept(part):
-            dataset = call(**arguments)
+        warnings: list[tuple[str, type[Warning]]] = []
+        with run_with(Running(keeper=self._keeper(part), warnings=warnings)):
+            dataset = prepare(replace(self.whole, first_row=part.first_row), **arguments).run()
         return Done(dataset, [(message, kind.__name__) for message, kind in warnings])
 
-    def _kept(self, part: Part) -> AbstractContextManager[object]:
+    def _keeper(self, part: Part) -> Keeper | None:
         """Where a part keeps its checkpoints."""
         if self.checkpoints is None:
-            return nullcontext()
+            return None
         store, seconds = self.checkpoints
-        name = part_name(part.start, part.stop) + checkpoint.SUFFIX
-        return checkpoint.kept_in(str(Path(store) / name), seconds)
+        return Keeper(Path(store) / (part_name(part.start, part.stop) + SUFFIX), seconds)
 
 
 # ---- workers
@@ -145,8 +146,8 @@ def _plan_of(payload: bytes) -> Plan:
         lines = text.splitlines(keepends=True)
         if linecache.getlines(file) != lines:
             linecache.cache[file] = (len(text), None, lines, file)
-    call, arguments, decisions, checkpoints = pickle.loads(body)
-    return Plan(call, arguments, decisions, version, checkpoints)
+    call, arguments, whole, checkpoints = pickle.loads(body)
+    return Plan(call, arguments, whole, version, checkpoints)
 
 
 # ---- pickling: functions of the user by value, and their text

@@ -13,8 +13,8 @@ from ergode.core.arguments import check_range, check_switch, choice, count_of, i
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
+from ergode.core.job import Job, Whole
 from ergode.core.stopwatch import Stopwatch
-from ergode.core.whole import decided, decided_once, door
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
 from ergode.density.choice import KILLING, WALLS, check_flow, choose, is_wide
 from ergode.density.edges import closed, killing_of, limits_of, periods_of
@@ -53,6 +53,7 @@ _NO_SURVIVAL = (
 
 @divisible("density", axis_of_densities, rows=ROWS)
 def propagate(
+    whole: Whole,
     field: VectorField,
     prior: Prior | Sequence[Prior],
     *,
@@ -85,7 +86,7 @@ def propagate(
     store: StorePath | None = None,
     chunk: int | None = None,
     checkpoint: float | None = None,
-) -> xarray.Dataset:
+) -> Job:
     """Propagate a probability density by a field, and update it by measurements.
 
     Between measurements the density obeys the Fokker-Planck equation, solved by finite volumes on
@@ -320,7 +321,6 @@ def propagate(
         field, prior, times, measurements, parameters, maneuvers, reserved=names
     )  # fmt: skip
     grid, layout = asked.times, asked.layout
-    _check_room(layout.count, grid.size, len(field.variables))
     values = asked.values
     keep = keep or ("none" if layout.dims else "all")
     if max_cells is not None:
@@ -359,7 +359,7 @@ def propagate(
             )
         approach = closest_approach.of(asked)
     if scheme == "auto":
-        scheme, reason = decided_once(
+        scheme, reason = whole.decided_once(
             "scheme",
             lambda: choose(
                 asked, noise, limits, also, of_carrier, smooth=smooth,
@@ -384,27 +384,14 @@ def propagate(
     check_lattices(each + _moved(each, asked), precision)
     if on_grid is not None:
         check_noise(noise, each, asked.priors, grid, values)
-    log.tell_choice(scheme, reason, device.name, device.model)
     check_threshold(threshold, retained)
-    jumps = decided("maneuvers", noted(asked.maneuvers))
-    solver: Solver | FlowSolver
+    jumps = whole.decided("maneuvers", noted(asked.maneuvers))
     if on_grid is None:
         check_flow(
             asked, noise, limits, also, smooth=smooth, approach=approach is not None, **given
         )
-        solver = FlowSolver(
-            asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
-            keep=keep, show=progress,
-            options=of_carrier, is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
-        )  # fmt: skip
-        door()
-        if solver.is_wide and (reason == "asked for" or killing is not None):
-            solver.bend_time = bend_of(asked, of_carrier).time
-        solver.solve()
-        found = together(solver.records)
-        warnings = [flow_warning(solver)]
     else:
-        solver = Solver(
+        solver_of_grid = Solver(
             asked, each, limits, **thresholds_of(asked, each, threshold, retained, scale_threshold),
             boxed=boxed and retained is None, keep=keep,
             show=progress,
@@ -413,48 +400,68 @@ def propagate(
                 "max_cells": max_cells, "killing": killing,
             },
         )  # fmt: skip
-        solver.check_counts()
-        door()
-        solver.solve()
-        if lower_threshold:
-            solver.solve_cut_ones_again()
-        is_plain = limits is None and not also
-        if is_plain and (noise is None or noise.matrix is not None):
-            matrix = None if noise is None else noise.matrix
-            check(asked, solver.records, on_grid.steps_to_smear, matrix)
-        found = together(solver.records)
-        smaller = resolving_width(found, each, scheme)
-        _warn(found, field.variables, each, smaller)
-        cure = "smaller widths, or ergode.particles"
-        warnings = [
-            measurement_warning(solver, lower_threshold, smaller),
-            smearing_warning(solver.records, cure if noise else "scheme='flow', or smaller widths"),
-        ]
-    for said in warnings:
-        if said:
-            launch.warn(said, AccuracyWarning)
-    attrs = results.provenance(
-        stopwatch,
-        engine="density",
-        method=scheme,
-        method_reason=reason,
-        device=device.name,
-        device_model=device.model,
-        device_reason=device.reason,
-        precision=precision,
-        model_digest=field.digest,
-        threshold_reason=(
-            "no cells are dropped" if on_grid is None else reason_of(threshold, retained)
-        ),
-        scale_threshold=int(scale_threshold),
-        lower_threshold=int(lower_threshold),
-        smoothed=int(smooth),
-        process_noise=_noise_note(noise),
-        **jumps,
-        ended_early=solver.ended_early,
-        **solver.work,
-    )
-    return _dataset(solver, found, attrs)
+        solver_of_grid.check_counts()
+
+    def compute() -> xarray.Dataset:
+        _check_room(layout.count, grid.size, len(field.variables))
+        solver: Solver | FlowSolver
+        if on_grid is None:
+            solver = FlowSolver(
+                asked, each, _spacings(asked, width), CUT if retained is None else 1.0 - retained,
+                keep=keep, show=progress,
+                options=of_carrier, is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
+            )  # fmt: skip
+            if solver.is_wide and (reason == "asked for" or killing is not None):
+                solver.bend_time = bend_of(asked, of_carrier).time
+            solver.solve()
+            found = together(solver.records)
+            warnings = [flow_warning(solver)]
+        else:
+            solver = solver_of_grid
+            solver.solve()
+            if lower_threshold:
+                solver.solve_cut_ones_again()
+            is_plain = limits is None and not also
+            if is_plain and (noise is None or noise.matrix is not None):
+                matrix = None if noise is None else noise.matrix
+                check(asked, solver.records, on_grid.steps_to_smear, matrix, whole.first_row)
+            found = together(solver.records)
+            smaller = resolving_width(found, each, scheme)
+            _warn(found, field.variables, each, smaller)
+            cure = "smaller widths, or ergode.particles"
+            warnings = [
+                measurement_warning(solver, lower_threshold, smaller),
+                smearing_warning(
+                    solver.records, cure if noise else "scheme='flow', or smaller widths"
+                ),
+            ]
+        for said in warnings:
+            if said:
+                launch.warn(said, AccuracyWarning)
+        attrs = results.provenance(
+            stopwatch,
+            engine="density",
+            method=scheme,
+            method_reason=reason,
+            device=device.name,
+            device_model=device.model,
+            device_reason=device.reason,
+            precision=precision,
+            model_digest=field.digest,
+            threshold_reason=(
+                "no cells are dropped" if on_grid is None else reason_of(threshold, retained)
+            ),
+            scale_threshold=int(scale_threshold),
+            lower_threshold=int(lower_threshold),
+            smoothed=int(smooth),
+            process_noise=_noise_note(noise),
+            **jumps,
+            ended_early=solver.ended_early,
+            **solver.work,
+        )
+        return _dataset(solver, found, attrs)
+
+    return Job(compute, log.choice(scheme, reason, device))
 
 
 def _lattices(

@@ -52,14 +52,10 @@ class Solver:
     options: dict[str, Any]  # keyword arguments of `Evolution`
     records: list[Record] = field(init=False)
     used: np.ndarray = field(init=False)
-    work: dict[str, int] = field(init=False)
+    work: dict[str, int] = field(
+        default_factory=lambda: {"steps": 0, "cell_steps": 0, "cell_count_most": 0}, init=False
+    )
     ended_early: str = ""
-
-    def __post_init__(self) -> None:
-        asked = self.asked
-        self.records = self._records(range(asked.layout.count))
-        self.used = np.full(asked.layout.count, np.nan)
-        self.work = {"steps": 0, "cell_steps": 0, "cell_count_most": 0}
 
     def _records(self, chosen: Iterable[int]) -> list[Record]:
         asked = self.asked

@@ -18,10 +18,10 @@ from ergode.core.arguments import (
     replicate_numbers,
     time_grid,
 )
-from ergode.core.checkpoint import refuse_checkpoints
 from ergode.core.compiler.source import Precision
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import PlanError
+from ergode.core.job import Job, Whole
 from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
 from ergode.epidemics.merge import merge_of
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 @divisible("epidemics", replicates_of, merge_of, {"parameters": POINT})
 def simulate(
+    _: Whole,
     model: CompartmentModel | ModelFunction,
     contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
     *,
@@ -78,7 +79,7 @@ def simulate(
     store: StorePath | None = None,
     chunk: int | None = None,
     checkpoint: float | None = None,
-) -> xarray.Dataset:
+) -> Job:
     """Simulate many replicates of an epidemic; exact unless an approximate `method` is chosen.
 
     Parameters
@@ -282,11 +283,10 @@ def simulate(
     collect = collector(output, len(first.compartments), scenario, grid, shape, quantiles)
     listing = output == "line_list"
     plan = plan_of_points(method, points, scenarios, device, listing)
-    if plan.device.target not in plan.method.resumes:
-        refuse_checkpoints(
-            f"method '{plan.method.name}' runs a replicate in one piece on {plan.device.target}; "
-            "use 'first-passage' on a CPU, tau-leaping"
-        )
+    unresumed = "" if plan.device.target in plan.method.resumes else (
+        f"method '{plan.method.name}' runs a replicate in one piece on {plan.device.target}; "
+        "use 'first-passage' on a CPU, tau-leaping"
+    )  # fmt: skip
     fastest = points.fastest
     rarest = points.least_survival
     precision = precision_of(precision, plan.method.steps, fastest, grid, rarest)
@@ -298,41 +298,45 @@ def simulate(
         device=plan.device, precision=precision, **options,
     )  # fmt: skip
     check_resolution(precision, plan.method.steps, fastest, grid, rarest)
-    log.tell_choice(plan.method.name, plan.reason, plan.device.name, plan.device.model)
-    with launch.Interruptible("replicates") as run:
-        done, counters = runs.run(collect, progress)
-        run.ends_with(status_of(done))
-        attrs = results.provenance(
-            stopwatch,
-            engine="epidemics",
-            method=plan.method.name,
-            method_reason=plan.reason,
-            device=plan.device.name,
-            device_model=plan.device.model,
-            device_reason=plan.device_reason,
-            precision=precision,
-            seed=str(seed),
-            replicates=len(numbers) if points.swept else int(done.sum()),
-            **({"first_replicate": numbers.start} if numbers.start else {}),
-            **({"common_random_numbers": int(not apart)} if points.swept else {}),
-            model=json.dumps(first.to_dict()),
-            model_digest=points.digest,
-            network_digest=contacts.digest,
-            node_count=contacts.node_count,
-            interventions=repr(scenario.interventions) if scenario.interventions else "none",
-            susceptible=",".join(dict.fromkeys(i.susceptible for i in first.infections)),
-            infectious=points.names(lambda model: model.infectious),
-            infected=points.names(lambda model: model.infected),
-            **(points.others(scenario.contacts.node_count) if listing else {}),
-            **counters,
-            interrupted=int(not done.all()),
-            **({} if zero is None else {"origin": text_of(zero)}),
-        )
-        coords: dict[str, Any] = {"compartment": list(first.compartments), "time": grid}
-        if zero is not None and not listing:
-            coords["date"] = ("time", dates_since(zero, grid))
-        if strata is not None:
-            coords["stratum"] = list(scenario.strata)
-        if MEASURES in scenario.include:
-            coords["tally"] = [one.label for one in listed(scenario.interventions)]
-        return collect.dataset(done, coords | points.coords, attrs)
+
+    def compute() -> xarray.Dataset:
+        with launch.Interruptible("replicates") as run:
+            done, counters = runs.run(collect, progress)
+            run.ends_with(status_of(done))
+            attrs = results.provenance(
+                stopwatch,
+                engine="epidemics",
+                method=plan.method.name,
+                method_reason=plan.reason,
+                device=plan.device.name,
+                device_model=plan.device.model,
+                device_reason=plan.device_reason,
+                precision=precision,
+                seed=str(seed),
+                replicates=len(numbers) if points.swept else int(done.sum()),
+                **({"first_replicate": numbers.start} if numbers.start else {}),
+                **({"common_random_numbers": int(not apart)} if points.swept else {}),
+                model=json.dumps(first.to_dict()),
+                model_digest=points.digest,
+                network_digest=contacts.digest,
+                node_count=contacts.node_count,
+                interventions=repr(scenario.interventions) if scenario.interventions else "none",
+                susceptible=",".join(dict.fromkeys(i.susceptible for i in first.infections)),
+                infectious=points.names(lambda model: model.infectious),
+                infected=points.names(lambda model: model.infected),
+                **(points.others(scenario.contacts.node_count) if listing else {}),
+                **counters,
+                interrupted=int(not done.all()),
+                **({} if zero is None else {"origin": text_of(zero)}),
+            )
+            coords: dict[str, Any] = {"compartment": list(first.compartments), "time": grid}
+            if zero is not None and not listing:
+                coords["date"] = ("time", dates_since(zero, grid))
+            if strata is not None:
+                coords["stratum"] = list(scenario.strata)
+            if MEASURES in scenario.include:
+                coords["tally"] = [one.label for one in listed(scenario.interventions)]
+            return collect.dataset(done, coords | points.coords, attrs)
+
+    facts = log.choice(plan.method.name, plan.reason, plan.device)
+    return Job(compute, facts, unresumed=unresumed)

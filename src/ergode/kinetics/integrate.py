@@ -12,10 +12,10 @@ from ergode.core import devices, log, resident, results
 from ergode.core.arguments import check_switch, integer, refuse_idle, time_grid
 from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import Abandoned, AccuracyWarning, ModelError
+from ergode.core.job import Job, Whole
 from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
-from ergode.core.whole import decided
 from ergode.kinetics.conditions import Zones, zones_of
 from ergode.kinetics.error_estimate import estimated_errors, warn_of_estimates
 from ergode.kinetics.launch import Options, empty_outcome, run_zones
@@ -49,6 +49,7 @@ _LARGEST_LIMIT = 2**31 - 1
 
 @divisible("kinetics", axis_of, rows=ROWS)
 def integrate(
+    whole: Whole,
     network: ReactionNetwork,
     *,
     times: ArrayLike,
@@ -85,7 +86,7 @@ def integrate(
     executor: Executor | None = None,
     store: StorePath | None = None,
     chunk: int | None = None,
-) -> xarray.Dataset:
+) -> Job:
     """Integrate a network of nuclear or chemical reactions in many zones at once.
 
     Parameters
@@ -290,7 +291,7 @@ def integrate(
         raise ModelError("times has one time; expected the first and at least one more")
     chosen, reason = choose(method)
     asked = tolerances_of(network, rtol, atol)
-    smallest = decided("smallest rtol", float(asked.relative.min()))
+    smallest = whole.decided("smallest rtol", float(asked.relative.min()))
     conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
     if not isinstance(reactor, StirredTank | PlugFlow | None):
         raise ModelError(f"reactor is {reactor!r}; expected a kinetics.StirredTank or PlugFlow")
@@ -341,12 +342,12 @@ def integrate(
                 network, history.temperature, "let temperatures end at 1e7 K; colder nuclei "
                 "hardly react",
             )  # fmt: skip
-    scale = decided("scale of atol", scale_of(mechanism, zones))
-    by_zone = decided("tolerances by zone", asked.by_zone)
+    scale = whole.decided("scale of atol", scale_of(mechanism, zones))
+    by_zone = whole.decided("tolerances by zone", asked.by_zone)
     device = devices.resolve(device)
     if method == "auto":
         suits, reason = suited(mechanism, zones, device)
-        chosen, _ = choose(decided("method", suits.name))
+        chosen, _ = choose(whole.decided("method", suits.name))
     chosen.refuse(
         chosen.why_unsupported(
             mechanism,
@@ -365,12 +366,6 @@ def integrate(
         one_rtol, one_atol = BY_ZONE, (BY_ZONE,) * len(one_atol)
     most = chosen.max_steps if max_steps is None else max_steps
     limit = integer("max_steps", most, 1, _LARGEST_LIMIT)
-    check_room(
-        # Twice: as the output of kernels, and as the result.
-        8 * zones.count * grid.size * (2 * zones.amounts.shape[1] + len(network.rules) + 8),
-        f"an array of amounts of {zones.count:,} zones at {grid.size:,} times",
-        "use fewer times or zones",
-    )
     check_switch("integrate", "reference_control", reference_control)
     refuse_idle(reference_control=(
         reference_control and chosen.implicit, f"method '{chosen.name}' is implicit"
@@ -389,33 +384,42 @@ def integrate(
     uncontrolled = chosen.why_uncontrolled(mechanism)
     if uncontrolled:
         warn(f"{chosen.name}: {uncontrolled}", AccuracyWarning)
-    log.tell_choice(chosen.name, reason, device.name, device.model)
-    with Interruptible("zones", "were integrated") as run:
-        outcome = _run(mechanism, zones, grid, options, device, progress)
-        errors = np.full(zones.count, np.nan)
-        if not chosen.implicit:
-            errors = estimated_errors(mechanism, zones, grid, options, device, outcome)
-        run.ends_with(outcome.status)
-        warn_of_estimates(chosen, errors, one_rtol)
-        _warn_of_errors(chosen, outcome, conservation_tolerance)
-        attrs = results.provenance(
-            stopwatch,
-            engine="kinetics",
-            method=chosen.name,
-            method_reason=reason,
-            heating=heating or "none",
-            reactor=_REACTORS[zones.flow],
-            **_inflow_of(reactor),
-            screening=screening or "none",
-            conservation_tolerance=conservation_tolerance,
-            zones=zones.count if layout is None else zones.count // layout.count,
-            model_digest=mechanism.digest,
-            **_provenance_of(options, device, outcome),
-            **_points_of(layout, values),
+
+    def compute() -> xarray.Dataset:
+        check_room(
+            # Twice: as the output of kernels, and as the result.
+            8 * zones.count * grid.size * (2 * zones.amounts.shape[1] + len(network.rules) + 8),
+            f"an array of amounts of {zones.count:,} zones at {grid.size:,} times",
+            "use fewer times or zones",
         )
-        return dataset_of(
-            network, mechanism, zones, grid, options, outcome, errors, attrs, layout, values,
-        )  # fmt: skip
+        with Interruptible("zones", "were integrated") as run:
+            outcome = _run(mechanism, zones, grid, options, device, progress)
+            errors = np.full(zones.count, np.nan)
+            if not chosen.implicit:
+                errors = estimated_errors(mechanism, zones, grid, options, device, outcome)
+            run.ends_with(outcome.status)
+            warn_of_estimates(chosen, errors, one_rtol)
+            _warn_of_errors(chosen, outcome, conservation_tolerance)
+            attrs = results.provenance(
+                stopwatch,
+                engine="kinetics",
+                method=chosen.name,
+                method_reason=reason,
+                heating=heating or "none",
+                reactor=_REACTORS[zones.flow],
+                **_inflow_of(reactor),
+                screening=screening or "none",
+                conservation_tolerance=conservation_tolerance,
+                zones=zones.count if layout is None else zones.count // layout.count,
+                model_digest=mechanism.digest,
+                **_provenance_of(options, device, outcome),
+                **_points_of(layout, values),
+            )
+            return dataset_of(
+                network, mechanism, zones, grid, options, outcome, errors, attrs, layout, values,
+            )  # fmt: skip
+
+    return Job(compute, log.choice(chosen.name, reason, device))
 
 
 def _warn_of_errors(chosen: Method, outcome: Outcome, conservation_tolerance: float) -> None:

@@ -15,6 +15,7 @@ from ergode.core import progress as progress_bar
 from ergode.core.arguments import check_switch, choice, integer, is_finite_number, refuse_idle
 from ergode.core.divide import StorePath, alone, divisible
 from ergode.core.errors import AccuracyWarning, PlanError
+from ergode.core.job import Job, Whole
 from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -67,6 +68,7 @@ _RTOL = 1e-6
 
 @divisible("particles", alone)
 def propagate(
+    _: Whole,
     field: VectorField,
     prior: Prior,
     *,
@@ -87,7 +89,7 @@ def propagate(
     progress: bool = False,
     store: StorePath | None = None,
     checkpoint: float | None = None,
-) -> xarray.Dataset:
+) -> Job:
     """Propagate a density by a particle filter: trajectories weighted by measurements.
 
     The problem is described by the same arguments as in `ergode.density.propagate`. The sampling
@@ -195,37 +197,41 @@ def propagate(
     )  # fmt: skip
     size = len(field.variables)
     moved = Moved.of(grid.size, count, size, keep)
-    with launch.Interruptible("times") as run:
-        with progress_bar.track("particles", grid.size, unit="times", show=progress) as report:
-            visited = moved.visit(cloud, asked, report)
-        rest = np.arange(grid.size) >= visited
-        run.ends_with(np.where(rest, Status.NOT_RUN, Status.DONE))
-        seen = found[: len(cloud.effective)]
-        warn_of_few(cloud, seen)
-        values = moved.values() | {
-            "effective_count_at_measurement": _filled(cloud.effective, (len(found),)),
-            "unreliable_from": np.array(unreliable_from(cloud, seen)),
-            "log_evidence": _filled(cloud.log_evidence, (len(found),)),
-            "prior_mean": _filled([m for m, _ in cloud.before], (len(found), size)),
-            "prior_covariance": _filled([c for _, c in cloud.before], (len(found), size, size)),
-        }
-        if asked.has_gates:
-            gates = _filled(cloud.gates, (len(found), 2))
-            values |= {"innovation_distance": gates[:, 0], "left_out": gates[:, 1]}
-        attrs = results.provenance(
-            stopwatch, engine="particles", method=cloud.pushed.method, device=place.name,
-            device_model=place.model, device_reason=place.reason, model_digest=field.digest,
-            particles=count, particles_lost=0 if cloud.lost is None else int(cloud.lost.sum()),
-            seed=seed, times_resampled=cloud.resampled_count, interrupted=int(rest.any()),
-            **cloud.options, **noted(asked.maneuvers),
-        )  # fmt: skip
-        names = list(field.variables)
-        coords = {
-            "time": grid, "variable": names, "variable_": names,
-            "measurement": [one.time for one in found],
-            "kept": moved.times,
-        }  # fmt: skip
-        return results.dataset("particles", "moments", values, coords=coords, attrs=attrs)
+
+    def compute() -> xarray.Dataset:
+        with launch.Interruptible("times") as run:
+            with progress_bar.track("particles", grid.size, unit="times", show=progress) as report:
+                visited = moved.visit(cloud, asked, report)
+            rest = np.arange(grid.size) >= visited
+            run.ends_with(np.where(rest, Status.NOT_RUN, Status.DONE))
+            seen = found[: len(cloud.effective)]
+            warn_of_few(cloud, seen)
+            values = moved.values() | {
+                "effective_count_at_measurement": _filled(cloud.effective, (len(found),)),
+                "unreliable_from": np.array(unreliable_from(cloud, seen)),
+                "log_evidence": _filled(cloud.log_evidence, (len(found),)),
+                "prior_mean": _filled([m for m, _ in cloud.before], (len(found), size)),
+                "prior_covariance": _filled([c for _, c in cloud.before], (len(found), size, size)),
+            }
+            if asked.has_gates:
+                gates = _filled(cloud.gates, (len(found), 2))
+                values |= {"innovation_distance": gates[:, 0], "left_out": gates[:, 1]}
+            attrs = results.provenance(
+                stopwatch, engine="particles", method=cloud.pushed.method, device=place.name,
+                device_model=place.model, device_reason=place.reason, model_digest=field.digest,
+                particles=count, particles_lost=0 if cloud.lost is None else int(cloud.lost.sum()),
+                seed=seed, times_resampled=cloud.resampled_count, interrupted=int(rest.any()),
+                **cloud.options, **noted(asked.maneuvers),
+            )  # fmt: skip
+            names = list(field.variables)
+            coords = {
+                "time": grid, "variable": names, "variable_": names,
+                "measurement": [one.time for one in found],
+                "kept": moved.times,
+            }  # fmt: skip
+            return results.dataset("particles", "moments", values, coords=coords, attrs=attrs)
+
+    return Job(compute)
 
 
 class Moved(NamedTuple):

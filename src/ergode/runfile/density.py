@@ -59,8 +59,8 @@ class DensityRun:
             "measurements": str(len(self.options["measurements"])),
         }
 
-    def execute(self, progress: bool) -> xarray.Dataset:
-        return density.propagate(self.field, self.prior, progress=progress, **self.options)
+    def call(self, progress: bool) -> partial[xarray.Dataset]:
+        return partial(density.propagate, self.field, self.prior, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
         name = "cell_steps" if "cell_steps" in dataset.attrs else "points"

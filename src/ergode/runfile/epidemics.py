@@ -75,9 +75,13 @@ class EpidemicRun:
             "contacts": repr(self.contacts).partition("(")[2].removesuffix(")"),
         }
 
-    def execute(self, progress: bool) -> xarray.Dataset:
-        return epidemics.simulate(
-            self.model_at_points, self.contacts, progress=progress, **self.options
+    def call(self, progress: bool) -> partial[xarray.Dataset]:
+        return partial(
+            epidemics.simulate,
+            self.model_at_points,
+            self.contacts,
+            progress=progress,
+            **self.options,
         )
 
     def work(self, dataset: xarray.Dataset) -> str:

@@ -194,11 +194,11 @@ class KineticRun:
         network = self.network
         return {"network": totals(species=len(network.species), reaction=len(network.reactions))}
 
-    def execute(self, progress: bool) -> xarray.Dataset:
+    def call(self, progress: bool) -> partial[xarray.Dataset]:
         if self.of_delays:
             options = {name: value for name, value in self.options.items() if name != "output"}
-            return kinetics.ignition_delay(self.network, progress=progress, **options)
-        return kinetics.integrate(self.network, progress=progress, **self.options)
+            return partial(kinetics.ignition_delay, self.network, progress=progress, **options)
+        return partial(kinetics.integrate, self.network, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
         return totals(zone=dataset["status"].size, step=int(dataset["step_count"].sum()))

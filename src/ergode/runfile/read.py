@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -52,8 +53,8 @@ class Request(Protocol):
     def describe(self) -> dict[str, str]:
         """Description of the run, for the terminal."""
 
-    def execute(self, progress: bool) -> xarray.Dataset:
-        """Run it."""
+    def call(self, progress: bool) -> partial[xarray.Dataset]:
+        """The call of the engine."""
 
     def work(self, dataset: xarray.Dataset) -> str:
         """Short description of the run."""
@@ -118,7 +119,14 @@ class RunFile:
     def execute(self, progress: bool) -> xarray.Dataset:
         """Run it; errors name the file and the table of options."""
         with self.options.explaining():
-            return self.request.execute(progress)
+            return self.request.call(progress)()
+
+    def first(self, size: int) -> tuple[xarray.Dataset, int]:
+        """The result of the first members alone, and the number of all members."""
+        with self.options.explaining():
+            call: Any = self.request.call(progress=False)
+            found: tuple[xarray.Dataset, int] = call.func.first(size, *call.args, **call.keywords)
+            return found
 
     def plan(self) -> dict[str, str]:
         """What a run would do: everything is checked, and nothing computed or written."""

@@ -52,8 +52,8 @@ class SpaceRun:
             "replicates": some,
         }
 
-    def execute(self, progress: bool) -> xarray.Dataset:
-        return stochastic.simulate_space(self.space, progress=progress, **self.options)
+    def call(self, progress: bool) -> partial[xarray.Dataset]:
+        return partial(stochastic.simulate_space, self.space, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
         return totals(firing=dataset.attrs["firings"])

@@ -78,13 +78,13 @@ class StochasticRun:
             )
         return found
 
-    def execute(self, progress: bool) -> xarray.Dataset:
+    def call(self, progress: bool) -> partial[xarray.Dataset]:
         options = dict(self.options)
         if self._of_realizations:
-            return stochastic.simulate(self.network, progress=progress, **options)
+            return partial(stochastic.simulate, self.network, progress=progress, **options)
         del options["output"]
         options.pop("device", None)
-        return stochastic.probabilities(self.network, progress=progress, **options)
+        return partial(stochastic.probabilities, self.network, progress=progress, **options)
 
     def work(self, dataset: xarray.Dataset) -> str:
         if not self._of_realizations:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ergode import plots, trajectories
@@ -50,8 +51,8 @@ class TrajectoryRun:
             "parameters": ", ".join(self.field.parameters) or "none",
         }
 
-    def execute(self, progress: bool) -> xarray.Dataset:
-        return trajectories.integrate(self.field, progress=progress, **self.options)
+    def call(self, progress: bool) -> partial[xarray.Dataset]:
+        return partial(trajectories.integrate, self.field, progress=progress, **self.options)
 
     def work(self, dataset: xarray.Dataset) -> str:
         return counted(dataset.attrs["trajectories"], "trajectory")

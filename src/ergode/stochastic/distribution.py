@@ -19,7 +19,6 @@ from ergode.core.launch import check_room
 from ergode.core.progress import track
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
-from ergode.core.whole import door
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, Layout
@@ -162,8 +161,8 @@ def probabilities(
     ]
     place, method = devices.resolve("cpu"), "finite-state-projection"
     reason = f"the only method; it keeps at most {most:,} states and bounds what it leaves out"
-    log.tell_choice(method, reason, place.name, place.model)
-    door()
+    log.tell_all(log.choice(method, reason, place))
+    log.checked()
     log.computes()
     found, works = [], []
     with track("probabilities", _PARTS, unit="%", show=progress) as advanced:

@@ -16,7 +16,6 @@ from ergode.core.inputs import recorded
 from ergode.core.launch import check_room
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
-from ergode.core.whole import door
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Law
 from ergode.models.sweep import POINT
@@ -195,9 +194,7 @@ def linear_noise(
     place = devices.resolve("cpu")
     method = f"{closure}-closure" if closure else "linear-noise"
     reason = "asked for" if closure else "the default"
-    log.tell_choice(method, reason, place.name, place.model)
-    door()
-    log.computes()
+    log.tell_all(log.choice(method, reason, place))
     rows = []
     for equations, amounts in points:
         row = _course(equations, amounts, grid, float(tolerance), closure is not None)

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from ergode.core import arguments, devices, launch, log, results
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import FailureWarning, ModelError, PlanError
+from ergode.core.job import Job, Whole
 from ergode.core.launch import check_room
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
-from ergode.core.whole import MEMBERS, decided, door
 from ergode.models.expressions import Expression, check_condition
 from ergode.models.reactions.events import Rounding
 from ergode.models.reactions.network import ReactionNetwork
@@ -35,6 +35,7 @@ Output = Literal["trajectories", "statistics", "histogram", "final", "first-pass
 
 @divisible("stochastic", replicates_of, merge_of, dict.fromkeys(("initial", "parameters"), POINT))
 def simulate(
+    whole: Whole,
     network: ReactionNetwork,
     *,
     times: ArrayLike,
@@ -57,7 +58,7 @@ def simulate(
     executor: Executor | None = None,
     store: StorePath | None = None,
     chunk: int | None = None,
-) -> xarray.Dataset:
+) -> Job:
     """Simulate realizations of a reaction network.
 
     Parameters
@@ -223,7 +224,6 @@ def simulate(
         rounding=(rounding is not None and not network.events, "there are no events")
     )
     asked = methods.named(method)
-    whole = asked is None or asked.whole
     layout = sweep_of(network, parameters, initial, results.names("stochastic", output))
     apart = replicates_apart(numbers, layout.count, common_random_numbers)
     device = devices.resolve(device)
@@ -237,10 +237,16 @@ def simulate(
         "use fewer replicates or points",
     )
     tables = build(
-        network, values, start, layout.count, stop=condition, whole=whole, rounding=rounding
+        network,
+        values,
+        start,
+        layout.count,
+        stop=condition,
+        whole=asked is None or asked.whole,
+        rounding=rounding,
     )
     control = step_control(asked, tables, tolerance, step, grid, max_firings)
-    every = layout.count * decided(MEMBERS, len(numbers))
+    every = layout.count * (whole.replicates or len(numbers))
     request = methods.Request(device, every, max_firings, kind.wanted.log_first, control)
     plan = methods.plan(asked, tables, request)
     runner_on = partial(
@@ -250,32 +256,34 @@ def simulate(
     runner = runner_on(device=device)
     integers = plan.method.whole and not network.is_continuous.any()
     collect = outputs.collector(output, tables, grid, layout, len(numbers), bins, integers)
-    log.tell_choice(plan.method.name, plan.reason, device.name, device.model)
-    door()
-    if not log.is_plan_only():
-        runner.prepare(total, collect.wanted)
-    with launch.Interruptible("realizations", "were simulated") as run:
-        found = simulate_chunks(runner, collect, total, len(numbers), device, progress)
-        status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")
-        said = {} if plan.method.exact else describe_steps(leaps, firings, control)
-        failure = "" if run.was_heard else failures.first(status, runner_on, tables, numbers)
-        if failure:
-            said["first_failure"] = failure
-            launch.warn(failure, FailureWarning)
-        run.ends_with(status)
-        attrs = attributes(
-            stopwatch, found, layout, numbers, apart, device, method=plan.method.name,
-            method_reason=plan.reason, exact=int(plan.method.exact), device_reason=device.reason,
-            seed=str(seed), model_digest=network.digest, **said,
-        )  # fmt: skip
-        shape = (*layout.shape, len(numbers))
-        found = {name: values.reshape(shape) for name, values in found.items()}
-        species = [member.name for member in network.species]
-        coords = {
-            "time": grid, "species": species,
-            "replicate": np.arange(numbers.start, numbers.stop), **layout.coords,
-        }  # fmt: skip
-        return collect.dataset(found, coords, attrs)
+
+    def compute() -> xarray.Dataset:
+        if not log.is_plan_only():
+            runner.prepare(total, collect.wanted)
+        with launch.Interruptible("realizations", "were simulated") as run:
+            found = simulate_chunks(runner, collect, total, len(numbers), device, progress)
+            status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")
+            said = {} if plan.method.exact else describe_steps(leaps, firings, control)
+            failure = "" if run.was_heard else failures.first(status, runner_on, tables, numbers)
+            if failure:
+                said["first_failure"] = failure
+                launch.warn(failure, FailureWarning)
+            run.ends_with(status)
+            attrs = attributes(
+                stopwatch, found, layout, numbers, apart, device,
+                method=plan.method.name, method_reason=plan.reason, exact=int(plan.method.exact),
+                device_reason=device.reason, seed=str(seed), model_digest=network.digest, **said,
+            )  # fmt: skip
+            shape = (*layout.shape, len(numbers))
+            found = {name: values.reshape(shape) for name, values in found.items()}
+            species = [member.name for member in network.species]
+            coords = {
+                "time": grid, "species": species,
+                "replicate": np.arange(numbers.start, numbers.stop), **layout.coords,
+            }  # fmt: skip
+            return collect.dataset(found, coords, attrs)
+
+    return Job(compute, log.choice(plan.method.name, plan.reason, device))
 
 
 def attributes(

@@ -13,8 +13,8 @@ from ergode.core.arguments import check_switch, choice, integer, replicate_numbe
 from ergode.core.devices import Device
 from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import ModelError
+from ergode.core.job import Job, Whole
 from ergode.core.stopwatch import Stopwatch
-from ergode.core.whole import MEMBERS, decided, door
 from ergode.core.words import counted
 from ergode.models.reactions.events import Rounding
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
@@ -36,6 +36,7 @@ _MANY = 4096
 
 @divisible("stochastic", replicates_of, merge_of_space, {"parameters": POINT})
 def simulate_space(
+    whole: Whole,
     space: ReactionDiffusion,
     *,
     times: ArrayLike,
@@ -52,7 +53,7 @@ def simulate_space(
     store: StorePath | None = None,
     chunk: int | None = None,
     common_random_numbers: bool = True,
-) -> xarray.Dataset:
+) -> Job:
     """Simulate realizations of a reaction-diffusion master equation, exactly.
 
     A firing is a reaction in a voxel, or a jump of a molecule to a neighbour. The method finds the
@@ -144,7 +145,7 @@ def simulate_space(
     layout = _sweep_of(space, parameters, results.names("stochastic", f"space-{output}"))
     total = layout.count * len(numbers)
     apart = replicates_apart(numbers, layout.count, common_random_numbers)
-    place, reason = _device_for(device, layout.count * decided(MEMBERS, len(numbers)))
+    place, reason = _device_for(device, layout.count * (whole.replicates or len(numbers)))
     tables = build_space(space, layout.rows, layout.count, rounding)
     times_of = grid[-1:] if output == "final" else grid
     runner = SpaceRunner(
@@ -154,30 +155,32 @@ def simulate_space(
     shape = (times_of.size, len(space.network.species), *space.shape)
     collect = Collector(output, layout, len(numbers), shape)
     why = f"{counted(space.voxel_count, 'voxel')}: first the voxel, then what happens in it"
-    log.tell_choice(METHOD, why, place.name, place.model)
-    door()
-    if not log.is_plan_only():
-        runner.prepare(total, collect.wanted)
-    with launch.Interruptible("realizations", "were simulated") as run:
-        found = simulate_chunks(runner, collect, total, len(numbers), place, progress)
-        status, firings, rows = found["status"], found["firing_count"], found["rows"]
-        run.ends_with(status)
-        attrs = attributes(
-            stopwatch, found, layout, numbers, apart, place, method=METHOD, method_reason=why,
-            exact=1, device_reason=reason, seed=str(seed), model_digest=space.digest,
-        )  # fmt: skip
-        each = (*layout.shape, len(numbers))
-        return collect.dataset(
-            {"status": status.reshape(each), "firing_count": firings.reshape(each)},
-            rows.reshape(each),
-            {
-                "time": grid, "species": [one.name for one in space.network.species],
-                "replicate": np.arange(numbers.start, numbers.stop), **space.centres,
-                **layout.coords,
-            },
-            space.axes,
-            attrs,
-        )  # fmt: skip
+
+    def compute() -> xarray.Dataset:
+        if not log.is_plan_only():
+            runner.prepare(total, collect.wanted)
+        with launch.Interruptible("realizations", "were simulated") as run:
+            found = simulate_chunks(runner, collect, total, len(numbers), place, progress)
+            status, firings, rows = found["status"], found["firing_count"], found["rows"]
+            run.ends_with(status)
+            attrs = attributes(
+                stopwatch, found, layout, numbers, apart, place, method=METHOD, method_reason=why,
+                exact=1, device_reason=reason, seed=str(seed), model_digest=space.digest,
+            )  # fmt: skip
+            each = (*layout.shape, len(numbers))
+            return collect.dataset(
+                {"status": status.reshape(each), "firing_count": firings.reshape(each)},
+                rows.reshape(each),
+                {
+                    "time": grid, "species": [one.name for one in space.network.species],
+                    "replicate": np.arange(numbers.start, numbers.stop), **space.centres,
+                    **layout.coords,
+                },
+                space.axes,
+                attrs,
+            )  # fmt: skip
+
+    return Job(compute, log.choice(METHOD, why, place))
 
 
 def _sweep_of(space: ReactionDiffusion, parameters: Any, reserved: frozenset[str]) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, log, results, whole
+from ergode.core import devices, launch, log, results
 from ergode.core.arguments import (
     check_range,
     check_switch,
@@ -24,6 +24,7 @@ from ergode.core.arguments import (
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.divide import Axis, Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import PlanError
+from ergode.core.job import Job, Whole
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.cut import axis_of_values
 from ergode.models.fields.inputs import check_inputs
@@ -85,6 +86,7 @@ def _beginning(observe_from: Any, way: float, grid: np.ndarray) -> float:
 
 @divisible("trajectories", _axis_of, rows=dict.fromkeys(("initial", "parameters"), TRAJECTORY))
 def integrate(
+    whole: Whole,
     field: VectorField,
     *,
     times: ArrayLike,
@@ -115,7 +117,7 @@ def integrate(
     store: StorePath | None = None,
     chunk: int | None = None,
     checkpoint: float | None = None,
-) -> xarray.Dataset:
+) -> Job:
     """Integrate ordinary, delay or stochastic differential equations for many values at once.
 
     Parameters
@@ -355,7 +357,7 @@ def integrate(
     attrs: dict[str, Any] = {}
     if field.diffusion is not None and layout.dims:
         attrs["common_random_numbers"] = int(common_random_numbers)
-    first, numbers, sharers = whole.first_row(), range(0), 1
+    first, numbers, sharers = whole.first_row, range(0), 1
     if common_random_numbers:  # of one replicate, or of all trajectories
         sharers = 2**62 if replicates is None else layout.count
     if replicates is not None:
@@ -378,7 +380,6 @@ def integrate(
         field, method, step, watched=bool(events or observables or every_step or dense_output),
         free=not common or known.sampled or known.breakpoints.size > 0,
     )  # fmt: skip
-    runs.refuse_rows(field, rows, history, chosen)
     control = Control(
         rtol=rtol,
         atol=tolerance,
@@ -413,23 +414,27 @@ def integrate(
     )
     attrs |= {} if replicates is None else {"replicates": len(numbers), "seed": seed}
     attrs |= {"first_replicate": numbers.start} if numbers.start else {}
-    place = problem.device
-    log.tell_choice(chosen.method.name, chosen.reason, place.name, place.model)
-    with launch.Interruptible("trajectories", "were integrated") as run:
-        if field.arrays is not None:
-            found = runs.follow_arrays(problem, chosen, control, every_step or dense_output)
-        elif chosen.method.is_long(field) and all(hasattr(o, "variable") for o in observables):
-            found = runs.follow_long(problem, chosen, control, every_step or dense_output)
-        elif chosen.is_fixed:
-            found = runs.follow_together(problem, chosen, control)
-        elif chosen.is_wide:
-            found = runs.follow_wide(problem, chosen, control, every_step or dense_output)
-        else:
-            found = runs.follow_apart(problem, chosen, control, every_step or dense_output)
-        run.ends_with(found.status)
-        if way < 0.0:
-            problem, found = problem._replace(field=model, grid=grid), backward.in_time(found)
-        return dataset(problem, chosen, control, found, stopwatch, attrs)
+
+    def compute() -> xarray.Dataset:
+        with launch.Interruptible("trajectories", "were integrated") as run:
+            if field.arrays is not None:
+                found = runs.follow_arrays(problem, chosen, control, every_step or dense_output)
+            elif chosen.method.is_long(field) and all(hasattr(o, "variable") for o in observables):
+                found = runs.follow_long(problem, chosen, control, every_step or dense_output)
+            elif chosen.is_fixed:
+                found = runs.follow_together(problem, chosen, control)
+            elif chosen.is_wide:
+                found = runs.follow_wide(problem, chosen, control, every_step or dense_output)
+            else:
+                found = runs.follow_apart(problem, chosen, control, every_step or dense_output)
+            run.ends_with(found.status)
+            told = problem
+            if way < 0.0:
+                told, found = problem._replace(field=model, grid=grid), backward.in_time(found)
+            return dataset(told, chosen, control, found, stopwatch, attrs)
+
+    facts = log.choice(chosen.method.name, chosen.reason, problem.device)
+    return Job(compute, facts, runs.why_undivided(field, rows, history, chosen))
 
 
 def _layout(

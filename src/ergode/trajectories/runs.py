@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import devices, launch, whole
+from ergode.core import devices, launch
 from ergode.core.arguments import check_apart
 from ergode.core.compiler.source import Precision
 from ergode.core.status import Status
@@ -62,21 +62,22 @@ class Found(NamedTuple):
     values: dict[str, np.ndarray]  # further results by name, swept dimensions first
 
 
-def refuse_rows(
+def why_undivided(
     field: VectorField, rows: Mapping[str, np.ndarray], history: Any, chosen: Choice
-) -> None:
-    """Refuse to divide trajectories whose steps or method depend on each other."""
+) -> str:
+    """Why trajectories are not divided: their steps or method depend on each other."""
     if history is not None:
-        whole.refuse_rows("trajectories with a history are integrated together")
+        return "trajectories with a history are integrated together"
     for _, delay in field.delays:
         if isinstance(delay, str) and np.ptp(rows[delay]) > 0.0:
-            whole.refuse_rows(f"trajectories that differ in the delay '{delay}' share their steps")
+            return f"trajectories that differ in the delay '{delay}' share their steps"
     stiff = chosen.method if chosen.method.stiff else chosen.otherwise
     if stiff is not None and (field.arrays is not None or stiff.is_wide(field)):
-        whole.refuse_rows(
+        return (
             "stiff trajectories of arrays, or of more than 16 variables, share a matrix; name an "
             "explicit method"
         )
+    return ""
 
 
 def follow_together(problem: Problem, chosen: Choice, control: Control) -> Found:

@@ -7,7 +7,9 @@ import pytest
 from leap_cases import aging, by_group, counts_of, measures, memoryless, weighted_network
 
 import ergode
-from ergode.core import checkpoint, devices
+from ergode.core import devices
+from ergode.core.checkpoint import Keeper
+from ergode.core.context import Running, run_with
 from ergode.epidemics.leap.grid import Signals, Store
 from ergode.epidemics.leap.options import CUTS_HUBS, GATHERS, LOCAL_BITS, PUSHES
 from ergode.epidemics.leap.runner import LeapEnsemble
@@ -84,8 +86,8 @@ def test_kernels_compile_to_ptx(model, weighted, chosen):
     if chosen.get("measures"):
         chosen = {"pressure": "push"}
         scenario, model = measures(), memoryless()
-    kept = checkpoint.kept_in(None, 1.0) if chosen.pop("resumes", False) else checkpoint.outside()
-    with kept:
+    keeper = Keeper(None, 1.0) if chosen.pop("resumes", False) else None
+    with run_with(Running(keeper=keeper)):
         ensemble = LeapEnsemble(
             model, scenario, {"I": 5}, times=np.arange(5.0), seed=1,
             device=Pretended("cuda:0", "none", 132, 2**37, ""), **({"step": 0.25} | chosen),

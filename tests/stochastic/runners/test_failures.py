@@ -117,7 +117,7 @@ seed = 3
     )
     request = read(tmp_path / "net.toml").request
     with pytest.warns(ergode.FailureWarning):
-        result = request.execute(progress=False)
+        result = request.call(progress=False)()
     summary = shortfall(result) | request.summary(result)
     assert summary["mean final Y"] == pytest.approx(303, abs=1)
     assert summary["failed, left out"] == (result["status"] > Status.EXTINCT).sum()

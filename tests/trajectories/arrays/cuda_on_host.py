@@ -9,7 +9,9 @@ import pytest
 from host_threads import run_threads
 from kernel_text import module_of
 
-from ergode.core import checkpoint, kernels
+from ergode.core import kernels
+from ergode.core.checkpoint import Keeper
+from ergode.core.context import Running, run_with
 from ergode.core.devices import resolve
 from ergode.trajectories.adaptive.outcome import Outcome, control_of
 from ergode.trajectories.arrays import followers as who_follows
@@ -89,7 +91,7 @@ def outcome_on_host(
                             zeros=np.zeros, target="cuda", core_count=2, name="cuda",
                             memory_bytes=2**36, available_bytes=lambda: 2**36)  # fmt: skip
     control = control_of(options)
-    with checkpoint.outside() if budget is None else checkpoint.kept_in(None, 1.0):
+    with run_with(Running(keeper=None if budget is None else Keeper(None, 1.0))):
         runner = Runner(field, METHODS[method], control, times=times, device=place,
                         precision="float64", **noise)  # fmt: skip
     followers = CUDAFollowers(runner, count)

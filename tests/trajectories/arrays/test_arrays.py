@@ -10,7 +10,8 @@ from scipy.integrate import solve_ivp
 from well_known import lorenz_96, lorenz_96_in_place, lorenz_96_numpy, lorenz_96_small
 
 import ergode
-from ergode.core import checkpoint
+from ergode.core.checkpoint import Keeper
+from ergode.core.context import Running, run_with
 from ergode.trajectories import integrate
 from ergode.trajectories.arrays import followers
 from ergode.trajectories.backward import reversed_field
@@ -477,7 +478,7 @@ def test_groups_of_cuda_threads_in_several_launches(case, how, monkeypatch):
 @pytest.mark.parametrize("case", ["thread", "grid", "grid, stabilised"])
 def test_cuda_kernels_in_several_launches_compile(case):
     field, method, _, options = CUDA[case]
-    with checkpoint.kept_in(None, 1.0):
+    with run_with(Running(keeper=Keeper(None, 1.0))):
         check_ptx(case.partition(",")[0], field, method, 1, "float32", **options)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.devices import resolve
-from ergode.core.whole import first_row
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.drawn import Drawn
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE, Start, spacing_of, start_of
@@ -37,13 +36,18 @@ _WIDE = 100.0  # cells in a deviation of a density that no run smears
 
 
 def check(
-    asked: Estimation, records: list[Record], steps_to_smear: float, noise: np.ndarray | None
+    asked: Estimation,
+    records: list[Record],
+    steps_to_smear: float,
+    noise: np.ndarray | None,
+    before: int = 0,
 ) -> None:
     """Record the errors of the first densities, at times before any measurement.
 
     `steps_to_smear` are those that may smear a density one cell wide. Densities that are too wide
     for the steps that they took are left out; with `noise` [variable, variable] or maneuvers with
-    a covariance, so are those whose priors are neither Gaussians nor mixtures.
+    a covariance, so are those whose priors are neither Gaussians nor mixtures. In the whole call,
+    `before` densities are before them.
     """
     size = len(asked.field.variables)
     is_random = noise is not None or any(one.covariance is not None for one in asked.maneuvers)
@@ -51,7 +55,7 @@ def check(
         return
     first = asked.measurements[0].time if asked.measurements else np.inf
     some = [
-        which for which, record in enumerate(records[: max(_DENSITIES_MOST - first_row(), 0)])
+        which for which, record in enumerate(records[: max(_DENSITIES_MOST - before, 0)])
         if not isinstance(asked.priors[which], Samples)
         and record.steps / steps_to_smear
         > np.nanmin(record.values["cells_in_deviation"], initial=_WIDE) ** 4
