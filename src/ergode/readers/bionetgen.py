@@ -89,7 +89,8 @@ def read_bionetgen(
         are cut off there.
     max_molecules : int, optional
         Largest number of molecules in a species, as ``max_agg`` of BioNetGen: reactions that would
-        make a larger one are left out. For polymers, whose species take ever longer.
+        make a larger one are left out. For polymers: without this and `max_iterations`, rules that
+        make species of more than 30 molecules are refused.
 
     Returns
     -------
@@ -100,7 +101,8 @@ def read_bionetgen(
     ReadError
         The file does not exist, cannot be parsed, or has something that is not supported: rules
         in compartments, with energies, population maps, local functions, ``TotalRate``, or the
-        rate laws ``Arrhenius`` and ``FunctionProduct``. Rules make more than `max_species`. The
+        rate laws ``Arrhenius`` and ``FunctionProduct``. Rules make more than `max_species`, or
+        polymers without a bound. The
         message names the line.
 
     Examples

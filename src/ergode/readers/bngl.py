@@ -7,7 +7,6 @@ L. A. Harris et al., BioNetGen 2.2: advances in rule-based modeling, Bioinformat
 
 from __future__ import annotations
 
-import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -161,14 +160,13 @@ def generated(
         replace(rule, name=rule.name or f"_R{k}") for k, some in enumerate(made, 1) for rule in some
     ]
     observables = each("observables", lambda text: _observable(text, declared))
-    generator = generation.Generator(rules, most, math.inf if largest is None else largest)
+    generator = generation.Generator(rules, most, largest)
     try:
         found = generator.run([seed.graph for seed in seeds], iterations)
-    except generation.TooManyError:
+    except generation.TooManyError as error:
         raise fail(
             blocks["reaction rules"][0].number,
-            f"the rules make more than max_species = {most:,} species; raise it, or bound them by "
-            "max_iterations or max_molecules",
+            f"the rules make {error}; max_iterations and max_molecules say where they end",
         ) from None
     amounts: dict[str, list[str]] = {}
     fixed = set()

@@ -509,7 +509,10 @@ def collector(
 
 
 def _edges(bins: ArrayLike) -> np.ndarray:
-    edges = np.asarray(bins, np.float64)
+    try:
+        edges = np.asarray(bins, np.float64)
+    except (TypeError, ValueError):
+        raise PlanError(f"bins is {bins!r}; expected two edges or more that ascend") from None
     if edges.ndim != 1 or edges.size < 2 or not (np.diff(edges) > 0).all():
         raise PlanError("bins must be at least two edges that ascend")
     return edges

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import launch
+from ergode.core.arguments import is_finite_number
 from ergode.core.errors import AccuracyWarning, PerformanceWarning, PlanError
 from ergode.stochastic import methods
 from ergode.stochastic.algorithms import hybrid, leap
@@ -52,7 +53,8 @@ def step_control(
                 )
     if tolerance is not None and step is not None:
         raise PlanError("tolerance and step are given; expected one of them")
-    if tolerance is not None and not _SMALLEST_TOLERANCE <= tolerance < 1:
+    is_number = tolerance is None or is_finite_number(tolerance)
+    if tolerance is not None and not (is_number and _SMALLEST_TOLERANCE <= tolerance < 1):
         raise PlanError(
             f"tolerance is {tolerance!r}; expected a number between 0 and 1, at least "
             f"{_SMALLEST_TOLERANCE:g}"
@@ -61,7 +63,7 @@ def step_control(
         return hybrid.control(hybrid.TOLERANCE if tolerance is None else tolerance)
     if not method.algorithm.leaps:
         return {}
-    if step is not None and not 0 < step < np.inf:
+    if step is not None and not (is_finite_number(step) and step > 0):
         raise PlanError(f"step is {step!r}; expected a time above 0")
     begin, end = float(grid[0]), float(grid[-1])
     if step is not None and end - begin > step * max_firings:
@@ -94,8 +96,8 @@ def describe_steps(
     if gaussian and max(few, below_share) > _FEW_MOST:
         launch.warn(
             "the Langevin equation is not valid here: there were fewer than "
-            f"{leap.FEW:g} molecules of a reactant in {100 * few:.2g} % of the time, and "
-            f"{100 * below_share:.2g} % of its steps led below zero; use 'tau-leap' or an exact "
+            f"{leap.FEW:g} molecules of a reactant in {100 * few:.3g} % of the time, and "
+            f"{100 * below_share:.3g} % of its steps led below zero; use 'tau-leap' or an exact "
             "method",
             AccuracyWarning,
         )

@@ -260,17 +260,21 @@ class Generated:
 
 
 class TooManyError(ValueError):
-    """More species than allowed."""
+    """More species, or larger ones, than allowed."""
+
+
+_POLYMER = 30
+"""Molecules of a species beyond which rules are taken to go on for ever, if nothing bounds them."""
 
 
 class Generator:
     """Applies rules until they make nothing new."""
 
-    def __init__(self, rules: Sequence[Rule], most: int, largest: float = math.inf) -> None:
+    def __init__(self, rules: Sequence[Rule], most: int, largest: float | None = None) -> None:
         self.rules, self.most = rules, most
-        self.largest = (
-            largest  # molecules of a species; reactions that make larger ones are left out
-        )
+        # molecules of a species; reactions that make larger ones are left out
+        self.largest = math.inf if largest is None else largest
+        self.goes_on = largest is None  # if nothing bounds it
         self.symmetries = [symmetry(rule) for rule in rules]
         self.species: list[Graph] = []
         self.numbers: dict[str, int] = {}
@@ -285,13 +289,16 @@ class Generator:
         name = canonical(graph)
         if name not in self.numbers:
             if len(self.species) >= self.most:
-                raise TooManyError
+                raise TooManyError(f"more than max_species = {self.most:,} species")
+            if self.goes_on and len(graph.molecules) > _POLYMER:
+                raise TooManyError(f"species of more than {_POLYMER} molecules")
             self.numbers[name] = len(self.species)
             self.species.append(graph)
         return self.numbers[name]
 
     def run(self, seeds: Iterable[Graph], iterations: int | None) -> Generated:
         """Generate the network; `iterations` bounds how often all rules are applied."""
+        self.goes_on = self.goes_on and iterations is None
         for seed in seeds:
             self.number_of(seed)
         for rule in self.rules:
