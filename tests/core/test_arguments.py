@@ -27,13 +27,13 @@ def test_dates_are_no_numbers():
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ([], "non-empty"),
+        ([], "not empty"),
         (["a"], "expected a list of numbers"),
         ([[0, 1]], r"shape \(1, 2\)"),
         ([0, np.inf], r"times\[1\] is inf"),
         ([0, 1, 1], r"times\[2\] = 1 follows times\[1\] = 1"),
         (None, "times is None; expected a list of numbers"),
-        (np.ma.masked_equal([0, 1, 2], 1), r"times\[1\] is nan; expected finite times"),
+        (np.ma.masked_equal([0, 1, 2], 1), r"times\[1\] is nan; expected finite ones"),
     ],
 )
 def test_what_does_not(times, message):

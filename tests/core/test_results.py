@@ -343,3 +343,8 @@ def test_a_missing_or_broken_file_is_a_read_error(tmp_path):
     broken.write_bytes(b"not a dataset")
     with pytest.raises(ergode.ReadError, match=r"broken\.nc.*cannot be read"):
         ergode.open_dataset(broken)
+
+
+def test_a_variable_is_no_result(tmp_path):
+    with pytest.raises(ergode.PlanError, match=r"is a DataArray; expected an xarray.Dataset"):
+        ergode.save(xarray.DataArray([1.0]), tmp_path / "x.nc")

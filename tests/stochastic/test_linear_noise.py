@@ -275,6 +275,8 @@ OSCILLATING = ReactionNetwork(
         (OSCILLATING, {"lags": [0, 1]}, PlanError, "an oscillation, has none"),
         (pairs(10.0), {"stationary": True}, PlanError, "depends on the time"),
         (EXPRESSION, {"lags": [-1.0, 1.0]}, ModelError, "lags begins at -1"),
+        (EXPRESSION, {"lags": []}, ModelError, r"lags has shape \(0,\)"),
+        (EXPRESSION, {"frequencies": [np.nan]}, ModelError, r"frequencies\[0\] is nan"),
         (EXPRESSION, {"tolerance": 1.0}, PlanError, "tolerance is 1.0"),
         (EXPRESSION, {"closure": "gauss"}, PlanError, "closure is 'gauss'; expected 'normal'"),
         (EXPRESSION, {"closure": "normal", "lags": [0.0]}, PlanError, "leave out the closure"),

@@ -17,7 +17,7 @@ from ergode.core.foreign import on_host
 from ergode.core.synonyms import ours_for
 
 
-def time_grid(times: ArrayLike, *, may_descend: bool = False) -> np.ndarray:
+def time_grid(times: ArrayLike, *, may_descend: bool = False, name: str = "times") -> np.ndarray:
     """The times of a result as an ascending float64 array, or a descending one where it may.
 
     Parameters
@@ -25,12 +25,15 @@ def time_grid(times: ArrayLike, *, may_descend: bool = False) -> np.ndarray:
     times : array_like, shape [time_count]
         At least one finite time, each later than the one before.
 
+    name : str
+        Name of the argument, for messages.
+
     Raises a ModelError if a time is not finite or does not ascend; the message names the first one.
     """
     single = isinstance(times, int | float | np.number | np.ndarray) and np.ndim(times) == 0
     if single:
         raise ModelError(
-            f"times is {times!s}, a number; times is a grid: did you mean [0, {times!s}]?"
+            f"{name} is {times!s}, a number; expected a grid: did you mean [0, {times!s}]?"
         )
     # NumPy converts generators and mapping keys only through a list.
     scalar: Any = times
@@ -39,27 +42,27 @@ def time_grid(times: ArrayLike, *, may_descend: bool = False) -> np.ndarray:
     numbers = as_numbers(plain)
     if numbers is None:
         if _kind(plain) in "mM":
-            raise ModelError("times are dates; expected numbers in the model's unit of time")
-        raise ModelError(f"times is {times!r}; expected a list of numbers that ascend")
+            raise ModelError(f"{name} are dates; expected numbers in the model's unit of time")
+        raise ModelError(f"{name} is {times!r}; expected a list of numbers that ascend")
     grid = np.atleast_1d(numbers)
     if grid.ndim != 1 or grid.size == 0:
-        raise ModelError(f"times has shape {grid.shape}; expected a non-empty list of times")
+        raise ModelError(f"{name} has shape {grid.shape}; expected a list that is not empty")
     bad = np.flatnonzero(~np.isfinite(grid))
     if bad.size:
-        raise ModelError(f"times[{bad[0]}] is {grid[bad[0]]}; expected finite times")
+        raise ModelError(f"{name}[{bad[0]}] is {grid[bad[0]]}; expected finite ones")
     down = may_descend and grid[0] > grid[-1]
     wrong = np.flatnonzero(grid[1:] >= grid[:-1] if down else grid[1:] <= grid[:-1])
     if wrong.size:
         i = int(wrong[0])
         raise ModelError(
-            f"times must {'descend' if down else 'ascend'}, but times[{i + 1}] = {grid[i + 1]:g} "
-            f"follows times[{i}] = {grid[i]:g}"
+            f"{name} must {'descend' if down else 'ascend'}, but {name}[{i + 1}] = {grid[i + 1]:g} "
+            f"follows {name}[{i}] = {grid[i]:g}"
         )
     with np.errstate(over="ignore"):
         span = grid[-1] - grid[0]
     if not np.isfinite(span):
         raise ModelError(
-            f"times are from {grid[0]:g} to {grid[-1]:g}, and float64 does not hold the difference"
+            f"{name} are from {grid[0]:g} to {grid[-1]:g}, and float64 does not hold the difference"
         )
     return grid
 

@@ -309,6 +309,11 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str], *, overwrite: bo
     """
     import ergode
 
+    if not hasattr(dataset, "data_vars"):
+        raise PlanError(
+            f"the result is a {type(dataset).__name__}; expected an xarray.Dataset, as "
+            "result[['amount']] makes of a variable"
+        )
     path = check_dataset_path(path)
     store = path.suffix == ".zarr"
     written = dataset.assign_attrs({files.MARK: ergode.__version__})

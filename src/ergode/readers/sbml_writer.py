@@ -64,8 +64,8 @@ def write_sbml(
         The file could not be written, for example because the disk is full.
     ModelError
         SBML cannot represent part of the network: rate constants that depend on temperature,
-        reactions with a delay, reactions that change a species with a rate rule, non-ASCII names
-        in formulas. No file is written then.
+        reactions with a delay, reactions that change a species with a rate rule, events that draw
+        or round, non-ASCII names in formulas. No file is written then.
 
     Examples
     --------

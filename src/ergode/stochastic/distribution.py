@@ -232,7 +232,8 @@ class _Watch:
             self.has_warned = True
             launch.warn(
                 f"the fastest state is left {evolution.fastest:.2g} times per unit of time, and"
-                f" {count:,} states are followed over {span:g}: this takes long; "
+                f" {count:,} states are followed over {span:g}: this takes {work * 1e-9 / 60:.0f} "
+                "minutes or more, and longer if amounts grow without bound; "
                 "ergode.stochastic.simulate may be faster",
                 PerformanceWarning,
             )

@@ -224,7 +224,7 @@ def _axis(name: str, given: ArrayLike | None, least: float = -np.inf) -> np.ndar
     """Lags or frequencies, ascending."""
     if given is None:
         return None
-    axis = time_grid(given)
+    axis = time_grid(given, name=name)
     if axis[0] < least:
         raise ModelError(f"{name} begins at {axis[0]:g}; expected {least:g} or more")
     return axis

@@ -179,6 +179,7 @@ def inputs(dataset: xarray.Dataset | xarray.DataArray, /, **given: Any) -> Input
     text = getattr(dataset, "attrs", {}).get(ATTRIBUTE)
     if not isinstance(text, str):
         raise PlanError(
-            f"the dataset has no attribute '{ATTRIBUTE}'; expected the result of a call of ergode"
+            f"it has no attribute '{ATTRIBUTE}'; expected the result of a call of ergode (a "
+            "variable that was taken from a Dataset does not have it)"
         )
     return Inputs(text, given)
