@@ -234,8 +234,9 @@ def test_what_is_left_of_a_density_that_has_gone():
         return (1.0 + 0.0 * y[0],)
 
     found = ergode.density.propagate(
-        ergode.VectorField(onward, ["x"]), ergode.Gaussian([0.0], [0.1]), times=[0, 8],
-        region=lambda y, t, p: (2.0 - y[0],), boundary="absorbing", device="cpu:1", width=0.05,
+        ergode.VectorField(onward, ["x"], list("abcd")), ergode.Gaussian([0.0], [0.1]),
+        times=[0, 8], parameters=dict.fromkeys("abcd", 1.0), device="cpu:1", width=0.05,
+        region=lambda y, t, p: (2.0 - y[0],), boundary="absorbing",
     )  # fmt: skip
     with pytest.raises(PlanError, match="nothing of the density is left at time 8"):
         ergode.plots.density(found, [0, 8])
