@@ -195,11 +195,12 @@ def test_noise_and_a_rate_agree_with_the_grid():
     options = {
         "times": [0.0, 1.0], "process_noise": [0.05], "device": "cpu", "keep": "none",
         "killing_rate": lambda y, t, p: (2.0 / (1.0 + math.exp(-3.0 * y[0])),),
-        "parameters": {"speed": 1.0},
+        "parameters": dict.fromkeys("abcd", 1.0),
     }  # fmt: skip
+    line = ergode.VectorField(steady, ["x"], list("abcd"))  # with the kernels of first passages
     prior = ergode.Gaussian([-0.5], [0.25])
-    flow = ergode.density.propagate(LINE, prior, scheme="flow", **options)
-    grid = ergode.density.propagate(LINE, prior, width=0.02, threshold=1e-9, **options)
+    flow = ergode.density.propagate(line, prior, scheme="flow", **options)
+    grid = ergode.density.propagate(line, prior, width=0.02, threshold=1e-9, **options)
     for name in ("survival", "mean", "covariance"):
         assert np.allclose(flow[name][1], grid[name][1], atol=2e-3)
 

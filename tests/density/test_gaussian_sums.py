@@ -109,10 +109,18 @@ def test_cells_are_drawn_as_gaussians():
         assert 0.5 * np.abs(one.values - exact).sum() * (x[1] - x[0]) < 0.02
 
 
+# With the six parameters of `LINEAR`, and so with its kernels.
+OSCILLATOR = ergode.VectorField(
+    lambda t, y, p: (y[1], p[0] * (1.0 - y[0] * y[0]) * y[1] - y[0]),
+    LINEAR.variables,
+    list("abcdef"),
+)
+
+
 def van_der_pol(noise, **options):
     return ergode.density.propagate(
-        ergode.fields.van_der_pol(), ergode.Gaussian([1.5, 0.5], [0.04, 0.04]),
-        times=[0, 1, 2, 4], parameters={"damping": 0.5}, process_noise=[noise, noise],
+        OSCILLATOR, ergode.Gaussian([1.5, 0.5], [0.04, 0.04]), times=[0, 1, 2, 4],
+        parameters=dict.fromkeys("abcdef", 0.5), process_noise=[noise, noise],
         measurements=[ergode.Measurement(1.0, first, 1.4, 0.01)],
         **{"keep": "none", "device": "cpu:2", **options},
     )  # fmt: skip

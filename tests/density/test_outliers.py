@@ -77,7 +77,7 @@ def student_posterior(value, freedom):
     """Mean, covariance and log evidence at time 0.5, by quadrature over the state."""
     move, shift = step(0.5)
     mean, covariance = move @ MEAN + shift, move @ SPREAD @ move.T
-    z = np.linspace(-8, 8, 1601)
+    z = np.linspace(-8, 8, 401)
     grid = np.stack(np.meshgrid(z, z, indexing="ij"), -1).reshape(-1, 2)
     y = mean + grid @ np.linalg.cholesky(covariance).T
     seen = np.stack([y[:, 0], y[:, 0] + y[:, 1]], -1)

@@ -45,9 +45,9 @@ def test_probability_of_a_region_is_of_second_order_by_its_level():
 
     for width in (0.5, 0.25, 0.125):
         cells = views.cells_at(
-            ergode.density.propagate(
-                ergode.fields.rotation(), ergode.Gaussian([0, 0], [1, 1]), times=[0],
-                parameters={"rate": 1}, width=width, threshold=1e-12, device="cpu:1",
+            on_plane(
+                [[0, -1], [1, 0]], [0, 0], ergode.Gaussian([0, 0], [1, 1]), [0],
+                width=width, threshold=1e-12,
             )
         )  # fmt: skip
         plane = found(cells, "level", lambda e: lambda x: x @ tilt - e)

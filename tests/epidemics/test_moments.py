@@ -86,7 +86,8 @@ def test_a_meeting_before_the_start_infects_nobody(device, unit, precision):
         )
         found = simulate(
             lasting, contacts, initial={"I": ids}, times=np.array([5.0, 9.0]) * unit,
-            method="sellke", device=device, precision=precision, interventions=NEVER,
+            method="sellke", device=device, precision=precision,
+            interventions=[*NEVER, ergode.LayerClosure(reduction=0.0, start=8.0 * unit)],
         )  # fmt: skip
         return int(found["cases"][0, -1]) - count
 

@@ -174,11 +174,12 @@ def test_a_measurement_breaks_the_path_of_the_mean():
 
 def test_a_periodic_variable_is_drawn_around_its_mean():
     def rotor(t, y, p):
-        return (1.0 + 0.0 * y[0],)
+        return (p[0] + 0.0 * y[0],)
 
     found = ergode.density.propagate(
-        ergode.VectorField(rotor, ["angle"]), ergode.Gaussian([0.0], [0.2]), times=[0, 3.0],
-        periodic={"angle": 2 * math.pi}, process_noise=[0.01], width=0.1, device="cpu:1",
+        ergode.VectorField(rotor, ["angle"], ["speed"]), ergode.Gaussian([0.0], [0.2]),
+        times=[0, 3.0], parameters={"speed": 1.0}, periodic={"angle": 2 * math.pi},
+        process_noise=[0.01], width=0.1, device="cpu:1",
     )  # fmt: skip
     (line,) = ergode.plots.density(found).lines
     places, heights = line.get_data()
@@ -233,8 +234,9 @@ def test_what_is_left_of_a_density_that_has_gone():
         return (1.0 + 0.0 * y[0],)
 
     found = ergode.density.propagate(
-        ergode.VectorField(onward, ["x"]), ergode.Gaussian([0.0], [0.1]), times=[0, 8],
-        region=lambda y, t, p: (2.0 - y[0],), boundary="absorbing", device="cpu:1", width=0.05,
+        ergode.VectorField(onward, ["x"], list("abcd")), ergode.Gaussian([0.0], [0.1]),
+        times=[0, 8], parameters=dict.fromkeys("abcd", 1.0), device="cpu:1", width=0.05,
+        region=lambda y, t, p: (2.0 - y[0],), boundary="absorbing",
     )  # fmt: skip
     with pytest.raises(PlanError, match="nothing of the density is left at time 8"):
         ergode.plots.density(found, [0, 8])

@@ -65,13 +65,14 @@ def test_units_do_not_matter(unit, second):
 
 def test_data_below_the_tolerance_and_estimates_on_a_bound_are_told():
     given = {
-        "times": [0, 1, 2], "initial": {"x": 1e-12, "idle": 1.0}, "device": "cpu",
-        "parameters": {"slope": 0.0, "bend": 0.0}, "estimate": ["slope"],
+        "times": [0, 1, 2, 3], "initial": {"x": 1e-12, "idle": 1.0}, "device": "cpu",
+        "parameters": {"slope": 0.0, "bend": 0.0}, "estimate": ["slope", "bend", "x"],
     }  # fmt: skip
     with pytest.warns(ergode.AccuracyWarning, match="data of 'x' are at most 4e-12, and atol is"):
-        fit(LINE, data={"x": [1e-12, 2e-12, 4e-12]}, **given)
+        fit(LINE, data={"x": [1e-12, 2e-12, 4e-12, 4e-12]}, **given)
+    given["initial"] = {"x": 1.0, "idle": 1.0}
     with pytest.warns(ergode.AccuracyWarning, match="ended where slope meets its bound"):
-        fit(LINE, data={"x": [0.0, 2.0, 4.1]}, bounds={"slope": (-1.0, 1.0)}, **given)
+        fit(LINE, data={"x": [0.0, 2.0, 4.1, 6.1]}, bounds={"slope": (-1.0, 1.0)}, **given)
 
 
 @DEVICES

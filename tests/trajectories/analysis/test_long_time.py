@@ -126,9 +126,10 @@ def test_continuation_goes_on_as_one_run_does():
 
 def test_basins_at_a_phase_of_a_forcing():
     """x' = cos t: the end depends on when the state began."""
-    field = ergode.VectorField(lambda t, y, p: (math.cos(t),), ["x"])
+    field = ergode.VectorField(lambda t, y, p: (p[0] * math.cos(t),), ["x"], ["size"])
     found = basins(
-        field, initial={"x": [0.0, 1.0]}, duration=1.0, start_time=2.0, device="cpu",
+        field, initial={"x": [0.0, 1.0]}, parameters={"size": 1.0}, duration=1.0, start_time=2.0,
+        device="cpu",
         attractors=[[math.sin(3.0) - math.sin(2.0)], [1.0 + math.sin(3.0) - math.sin(2.0)]],
         tolerance=1e-4,
     )  # fmt: skip
@@ -275,18 +276,21 @@ def test_basins_of_a_double_well():
 
 
 def to_a_sink_or_away(t, y, p):
-    return (y[0] * y[0] - 1,)
+    return (y[0] * y[0] - p[0],)
+
+
+AWAY = ergode.VectorField(to_a_sink_or_away, ["x"], ["size"])  # the kernel of the forcing
 
 
 @pytest.mark.parametrize("observables", [[], [Mean("x")]])
 def test_trajectories_that_failed_have_no_basin(observables):
     """Those that blow up are missing: they are of no basin, and of no share."""
-    field = ergode.VectorField(to_a_sink_or_away, ["x"])
     begin = [-2.0, -0.5, 0.5, 2.0, 3.0]
     with pytest.warns(ergode.FailureWarning) as caught:
         found = basins(
-            field, initial=ergode.grid(x=begin), duration=60.0, tolerance=1e-3,
+            AWAY, initial=ergode.grid(x=begin), parameters={"size": 1.0}, duration=60.0,
             transient=20.0 if observables else 0.0, observables=observables, device="cpu",
+            tolerance=1e-3,
         )  # fmt: skip
     assert len(caught) == 1 and "2 of 5 x" in str(caught[0].message)
     np.testing.assert_array_equal(found["basin"], [0, 0, 0, np.nan, np.nan])
@@ -299,7 +303,6 @@ def test_trajectories_that_failed_have_no_basin(observables):
 
 def test_trajectories_that_were_not_run_have_no_basin(monkeypatch):
     """An interruption after the first of three: two thirds of nothing happened."""
-    field = ergode.VectorField(to_a_sink_or_away, ["x"])
     right = bifurcation.integrate
 
     def interrupted(*arguments, **options):
@@ -312,7 +315,7 @@ def test_trajectories_that_were_not_run_have_no_basin(monkeypatch):
 
     monkeypatch.setattr(bifurcation, "integrate", interrupted)
     found = basins(
-        field, initial=ergode.grid(x=[-2.0, -0.5, 0.5]), duration=60.0,
+        AWAY, initial=ergode.grid(x=[-2.0, -0.5, 0.5]), duration=60.0, parameters={"size": 1.0},
         attractors=[[-1.0], [1.0]], device="cpu",
     )  # fmt: skip
     np.testing.assert_array_equal(found["basin"], [0, np.nan, np.nan])
