@@ -70,9 +70,23 @@ def test_data_below_the_tolerance_and_estimates_on_a_bound_are_told():
     }  # fmt: skip
     with pytest.warns(ergode.AccuracyWarning, match="data of 'x' are at most 4e-12, and atol is"):
         fit(LINE, data={"x": [1e-12, 2e-12, 4e-12, 4e-12]}, **given)
-    given["initial"] = {"x": 1.0, "idle": 1.0}
+    data = [0.0, 2.0, 4.1, 6.1]
     with pytest.warns(ergode.AccuracyWarning, match="ended where slope meets its bound"):
-        fit(LINE, data={"x": [0.0, 2.0, 4.1, 6.1]}, bounds={"slope": (-1.0, 1.0)}, **given)
+        fit(LINE, data={"x": data}, bounds={"slope": (-1.0, 1.0)}, **given)
+
+
+@pytest.mark.parametrize("begin", [0.0, 1e-12, 1e-3, 1.0, -1e3])
+def test_where_a_search_begins_says_nothing_about_its_end(begin):
+    """Of a parabola, which has a closed form."""
+    times, data = np.arange(4.0), np.array([0.0, 2.0, 4.1, 6.1])
+    found = fit(
+        LINE, times=times, data={"x": data}, initial={"x": begin, "idle": 1.0}, device="cpu",
+        parameters={"slope": 0.0, "bend": 0.0}, estimate=["slope", "bend", "x"],
+    )
+    _, slope, x = np.polyfit(times, data, 2)
+    best = found["estimate"].sel(parameter=["slope", "x"])
+    np.testing.assert_allclose(best, [slope, x], atol=1e-7)
+    assert found.attrs["converged"] == 1 and found.attrs["cost"] < 0.01
 
 
 @DEVICES

@@ -65,6 +65,9 @@ results.register(
 _TOGETHER, _NUMBERS = 128, 2**26
 # Singular values of the Jacobian below this part of the largest are zero but for rounding.
 _RANK = 1e-12
+# Where quantities as large as at the start move the curve by less than this part of the data, their
+# size says nothing about how far to go.
+_SMALL_EFFECT = 1e-2
 # Starts without two finite bounds lie within this factor of the given value.
 _FACTOR = 3.0
 # A reduced chi square above this, and a correlation of successive residuals of more than so many
@@ -233,14 +236,20 @@ def fit(
         asked = latest(ask)
         if not np.isfinite(asked(place)[0]).all():
             return None  # the trajectories cannot be integrated from here
-        unit = _units_of(place, low, high)
+        unit, origin = _units_of(place, low, high), np.zeros(place.size)
+        effects = scale * np.linalg.norm(asked(place)[1], axis=0)
+        if np.linalg.norm(effects * place) < _SMALL_EFFECT:
+            # The first step is as long as the place is far from the origin.
+            unit = np.where(effects > 0, 1.0 / np.where(effects > 0, effects, 1.0), unit)
+            origin = place - unit
         end = least_squares(
-            lambda q: scale * asked(q * unit)[0], place / unit,
-            lambda q: scale * asked(q * unit)[1] * unit, (low / unit, high / unit), "trf",
-            x_scale="jac", loss=loss, f_scale=scale, max_nfev=most, ftol=1e-12, xtol=1e-10,
-            gtol=1e-12,
+            lambda q: scale * asked(origin + q * unit)[0], (place - origin) / unit,
+            lambda q: scale * asked(origin + q * unit)[1] * unit,
+            ((low - origin) / unit, (high - origin) / unit), "trf", x_scale="jac", loss=loss,
+            f_scale=scale, max_nfev=most, ftol=1e-12, xtol=1e-10, gtol=1e-12,
         )  # fmt: skip
-        end.x, end.jac, end.cost = end.x * unit, end.jac / scale / unit, end.cost / scale**2
+        end.x, end.jac = origin + end.x * unit, end.jac / scale / unit
+        end.cost /= scale**2
         return end
 
     width = _NUMBERS // (values.size * (1 + len(names)))
