@@ -80,8 +80,13 @@ def test_where_a_search_begins_says_nothing_about_its_end(begin):
     """Of a parabola, which has a closed form."""
     times, data = np.arange(4.0), np.array([0.0, 2.0, 4.1, 6.1])
     found = fit(
-        LINE, times=times, data={"x": data}, initial={"x": begin, "idle": 1.0}, device="cpu",
-        parameters={"slope": 0.0, "bend": 0.0}, estimate=["slope", "bend", "x"],
+        LINE,
+        times=times,
+        data={"x": data},
+        initial={"x": begin, "idle": 1.0},
+        device="cpu",
+        parameters={"slope": 0.0, "bend": 0.0},
+        estimate=["slope", "bend", "x"],
     )
     _, slope, x = np.polyfit(times, data, 2)
     best = found["estimate"].sel(parameter=["slope", "x"])
