@@ -8,9 +8,7 @@ import numpy as np
 
 from ergode.core.foreign import on_host
 from ergode.core.group import Group
-
-NONNEGATIVE = 0x7FFFFFFFFFFFFFFF
-"""Mask that tells the compiler that an index is not negative."""
+from ergode.core.math.elimination import Elimination
 
 SLOTS = 3
 """Largest number of reactants of a complex; empty slots refer to a variable that is one."""
@@ -355,42 +353,6 @@ class Thermodynamics(NamedTuple):
     charge: np.ndarray  # float64 [species_count]: protons of nuclei
     # float64: free energy of electrons (see `electron_table`); ``()`` where no kernel reads it.
     electrons: Any = ()
-
-
-class Elimination(NamedTuple):
-    """Layout of the entries of L, U and the inverse pivots.
-
-    Row k of the permuted matrix has its entries of L, its pivot, then its entries of U, each in
-    order of columns.
-    """
-
-    order: np.ndarray  # uint32 [size]: which variable is eliminated k-th
-    start: np.ndarray  # uint32 [size + 1]: where each row begins
-    # uint32 [entry_count]: column of an entry, as the position of its variable in `order`.
-    column: np.ndarray
-    pivot: np.ndarray  # uint32 [size]: where each row's pivot is
-
-    @property
-    def size(self) -> int:
-        """Number of variables."""
-        return self.order.size
-
-    def positions(self) -> dict[tuple[int, int], int]:
-        """Index of the entry of each (row variable, column variable)."""
-        places = {}
-        for k in range(self.size):
-            for index in range(self.start[k], self.start[k + 1]):
-                places[int(self.order[k]), int(self.order[self.column[index]])] = index
-        return places
-
-    def levels(self) -> np.ndarray:
-        """Length of the longest chain of eliminations before each pivot."""
-        level = np.zeros(self.size, np.int64)
-        for k in range(self.size):
-            before = self.column[self.start[k] : self.pivot[k]]
-            if before.size:
-                level[k] = level[before].max() + 1
-        return level
 
 
 class Terms(NamedTuple):

@@ -170,7 +170,7 @@ def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | For
         expression = naming.inline(given)
         found = _as_mass_action(expression, naming)
         if found is None or _pairs_of_real(network, found.orders):
-            return Formula(expression)
+            return _counts_apart(expression, network, naming)
         return found
     members, counts = reactants_of(network, k)
     orders: dict[int, Any] = {}
@@ -205,6 +205,25 @@ def _pairs_of_real(network: ReactionNetwork, orders: Mapping[int, int]) -> list[
         for i, order in orders.items()
         if (order > 1 or order % 1 > 0) and network.is_continuous[i]
     ]
+
+
+def _counts_apart(expression: Expression, network: ReactionNetwork, naming: Naming) -> Formula:
+    """A law beside continuous variables, with counts that are factors apart.
+
+    If firings change only these, what remains is known until the equations go on.
+    """
+    orders: dict[int, int] = {}
+    text = "1.0"
+    for node, above in _factors(expression.tree):
+        name = node.id if above and isinstance(node, ast.Name) else ""
+        i = network.index.get(name, -1)
+        if i >= 0 and i not in orders and not (network.is_continuous[i] or naming.size_of(name)):
+            orders[i] = 1
+        else:
+            text += f" {'*' if above else '/'} ({ast.unparse(node)})"
+    if not (orders and naming.continuous):
+        return Formula(expression)
+    return Formula(Expression(text), orders)
 
 
 def _as_mass_action(expression: Expression, naming: Naming) -> MassAction | None:

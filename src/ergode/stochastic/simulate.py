@@ -52,6 +52,7 @@ def simulate(
     bins: ArrayLike | None = None,
     tolerance: float | None = None,
     step: float | None = None,
+    max_step: float | None = None,
     rounding: Rounding | None = None,
     max_firings: int = 10**9,
     progress: bool = False,
@@ -129,6 +130,9 @@ def simulate(
         equations; the default is 1e-6. Amounts below one have this error absolutely.
     step : float, optional
         For ``"tau-leap"`` and ``"langevin"``, instead of `tolerance`: a fixed step [time].
+    max_step : float, optional
+        For ``"hybrid"``: largest step of the differential equations [time]. A pulse of a rate in
+        time that is shorter than a step may be stepped over: choose less than its duration.
     rounding : {"stochastic", "nearest", "down"}, optional
         How events round assigned values to integers, if their `ergode.Event` does not specify it.
     max_firings : int
@@ -245,7 +249,7 @@ def simulate(
         whole=asked is None or asked.whole,
         rounding=rounding,
     )
-    control = step_control(asked, tables, tolerance, step, grid, max_firings)
+    control = step_control(asked, tables, tolerance, step, max_step, grid, max_firings)
     every = layout.count * (whole.replicates or len(numbers))
     request = methods.Request(device, every, max_firings, kind.wanted.log_first, control)
     plan = methods.plan(asked, tables, request)

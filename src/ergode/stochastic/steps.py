@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import launch
-from ergode.core.arguments import is_finite_number
+from ergode.core.arguments import is_finite_number, number
 from ergode.core.errors import AccuracyWarning, PerformanceWarning, PlanError
 from ergode.stochastic import methods
 from ergode.stochastic.algorithms import hybrid, leap
@@ -28,6 +28,7 @@ def step_control(
     tables: Tables,
     tolerance: float | None,
     step: float | None,
+    max_step: float | None,
     grid: np.ndarray,  # times of the result
     max_firings: int,
 ) -> dict[str, np.ndarray]:
@@ -37,20 +38,21 @@ def step_control(
     """
     method = methods.choose(tables)[0] if asked is None else asked
     flows = method.algorithm.flows
-    if not method.algorithm.leaps:
-        name = repr(method.name) if asked else f"{method.name!r}, which 'auto' takes here,"
-        for argument, value in (("tolerance", tolerance), ("step", step)):
-            if value is not None and not (flows and argument == "tolerance"):
-                able = [
-                    repr(one.name)
-                    for one in methods.METHODS.values()
-                    if one.algorithm.leaps or (one.algorithm.flows and argument == "tolerance")
-                ]
-                raise PlanError(
-                    f"{argument} is given, but method {name} takes no steps"
-                    f"{' of a given length' if flows else ''}; it is for "
-                    f"{' and '.join(able)}"
-                )
+    name = repr(method.name) if asked else f"{method.name!r}, which 'auto' takes here,"
+    for argument, value in (("tolerance", tolerance), ("step", step), ("max_step", max_step)):
+        able = [
+            repr(one.name)
+            for one in methods.METHODS.values()
+            if (one.algorithm.leaps and argument != "max_step")
+            or (one.algorithm.flows and argument != "step")
+        ]
+        if value is not None and repr(method.name) not in able:
+            lacks = "takes no steps" + " of a given length" * flows
+            if argument == "max_step":
+                lacks = "solves no differential equations"
+            raise PlanError(
+                f"{argument} is given, but method {name} {lacks}; it is for {' and '.join(able)}"
+            )
     if tolerance is not None and step is not None:
         raise PlanError("tolerance and step are given; expected one of them")
     is_number = tolerance is None or is_finite_number(tolerance)
@@ -60,7 +62,8 @@ def step_control(
             f"{_SMALLEST_TOLERANCE:g}"
         )
     if flows:
-        return hybrid.control(hybrid.TOLERANCE if tolerance is None else tolerance)
+        longest = np.inf if max_step is None else number("max_step", max_step, above=0)
+        return hybrid.control(hybrid.TOLERANCE if tolerance is None else tolerance, longest)
     if not method.algorithm.leaps:
         return {}
     if step is not None and not (is_finite_number(step) and step > 0):

@@ -370,6 +370,44 @@ def test_auto_takes_the_tolerance_of_the_method_that_it_chooses():
         run(FADING, [0, 1.0], method="auto", step=0.1)
 
 
+def test_a_pulse_shorter_than_a_step_needs_a_largest_step():
+    pulse = Reaction("0 -> Y", rate="10 * exp(-((time - 50) / 0.1)**2)")
+    network = ReactionNetwork({"Y": 0}, [pulse], continuous=["Y"])
+    found = run(network, [0, 100.0], max_step=0.2)["amount"].values[0, -1, 0]
+    assert abs(found - np.sqrt(np.pi)) < 1e-5
+    with pytest.raises(ergode.PlanError, match="'direct' solves no differential equations"):
+        run(IMMIGRATION_DEATH, [0, 1.0], method="direct", max_step=0.2)
+
+
+def test_complexes_that_grow_from_nothing_take_few_steps():
+    """Monomers join a chain: S_n grows as t^(n - 1). The limit on steps is `max_firings`."""
+    count, begin = 16, 200.0
+    network = ReactionNetwork(
+        {f"S{n}": begin * (n == 1) for n in range(1, count + 1)},
+        [
+            Reaction({"S1": 1, f"S{n}": 1} if n > 1 else {"S1": 2}, {f"S{n + 1}": 1}, rate=text)
+            for n in range(1, count)
+            for text in [f"0.01 * S1 * S{n}"]
+        ]
+        + [Reaction(f"S{n} -> S{n - 1} + S1", rate_constant=1.0) for n in range(2, count + 1)],
+        continuous=[f"S{n}" for n in range(1, count + 1)],
+    )
+
+    def slopes(t, y):
+        rates = 0.01 * y[0] * y[:-1] - y[1:]
+        slope = np.append(-rates, 0.0) + np.append(0.0, rates)
+        slope[0] -= rates.sum()
+        return slope
+
+    start = begin * np.eye(count)[0]
+    times = [0.0, 0.3, 3.0]
+    truth = integrate.solve_ivp(
+        slopes, (0, 3), start, method="LSODA", t_eval=times, rtol=1e-11, atol=1e-12
+    ).y.T
+    result = run(network, times, max_firings=400)
+    np.testing.assert_allclose(result["amount"].values[0], truth, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("unit", [2.0**-30, 1.0, 2.0**30])
 def test_variables_that_begin_at_zero_where_their_slope_vanishes(unit):
     """A power of time has the same relative error in every step from zero; in any unit."""

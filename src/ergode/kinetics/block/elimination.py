@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode.core.compiler.language import cuda, no_unroll, option, real, unroll
 from ergode.core.group import ONE, barrier, sum_of_lanes, thread_in_group
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.block.schedule import (
     BETWEEN_WORDS,
     CHUNK,
@@ -20,7 +21,7 @@ from ergode.kinetics.block.schedule import (
     WARP,
 )
 from ergode.kinetics.block.segments import block_rows, put_segment
-from ergode.kinetics.tables import NONNEGATIVE, BlockSystem
+from ergode.kinetics.tables import BlockSystem
 
 
 def tiles(system: BlockSystem, threads: int) -> dict[Any, int]:

@@ -27,14 +27,13 @@ from typing import Any
 
 import numpy as np
 
-from ergode.kinetics.implicit.elimination import eliminate
+from ergode.core.math.elimination import Elimination, eliminate
 from ergode.kinetics.network.mechanism import pattern_of
 from ergode.kinetics.tables import (
     SLOTS,
     BlockFlows,
     BlockSystem,
     Complexes,
-    Elimination,
     Flows,
     Program,
     Segments,

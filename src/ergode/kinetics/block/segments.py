@@ -16,8 +16,8 @@ from ergode.core.group import (
     thread_in_group,
     threads_of_group,
 )
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.block.schedule import PRODUCTS_AT_ONCE, SUM_WIDTH, SUM_WORDS, WARP
-from ergode.kinetics.tables import NONNEGATIVE
 
 # --- device functions -----------------------------------------------------------------------------
 

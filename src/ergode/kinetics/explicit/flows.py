@@ -8,6 +8,7 @@ import numpy as np
 
 from ergode.core.compiler.language import ByTarget, cuda, no_unroll, real, unroll
 from ergode.core.group import ONE, Group, barrier
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.block.schedule import FLOW_WIDTH, WARP, block_flows_of
 from ergode.kinetics.block.segments import block_products, block_rows, put_segment
 from ergode.kinetics.condition_history import history_at
@@ -18,7 +19,7 @@ from ergode.kinetics.network.mechanism import entry_values, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.formulas import memory_count, put_inputs
 from ergode.kinetics.physics.third_bodies import slope_count
-from ergode.kinetics.tables import NONNEGATIVE, Complexes, Flows, Rates, Thermodynamics
+from ergode.kinetics.tables import Complexes, Flows, Rates, Thermodynamics
 
 HELD_ROUNDS = 2
 """Number of segments of sums that a CUDA thread keeps in registers."""

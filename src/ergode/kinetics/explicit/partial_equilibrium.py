@@ -26,8 +26,9 @@ import numpy as np
 
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.network.mechanism import Structure, reactants_of
-from ergode.kinetics.tables import NONNEGATIVE, SLOTS
+from ergode.kinetics.tables import SLOTS
 
 JOIN, LEAVE = 0.01, 0.2
 # An equilibrated group also ends if step / tau is below this.

@@ -30,6 +30,7 @@ import numpy as np
 from ergode.core.compiler.language import by_reference, hold, no_refcount, no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import log
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import NEARLY, history_of, wall_at
 from ergode.kinetics.implicit import rosenbrock, step_control
@@ -57,7 +58,7 @@ from ergode.kinetics.kernel_options import (
 )
 from ergode.kinetics.network.projection import project, renew_sums
 from ergode.kinetics.physics.rates import energy_of, heat_capacity
-from ergode.kinetics.tables import FIXED, NONNEGATIVE
+from ergode.kinetics.tables import FIXED
 from ergode.models.constants import GAS_CONSTANT
 
 # --- device functions -----------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from typing import NamedTuple
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import exp, log
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.condition_history import history_at
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
@@ -46,7 +47,7 @@ from ergode.kinetics.physics.equation_of_state import (
 )
 from ergode.kinetics.physics.neutrinos import neutrino_losses_of
 from ergode.kinetics.physics.rates import energy_of, heat_capacity, jump_of
-from ergode.kinetics.tables import NONNEGATIVE, PRESSURE, STIRRED
+from ergode.kinetics.tables import PRESSURE, STIRRED
 from ergode.models.constants import GAS_CONSTANT
 
 # --- device functions -----------------------------------------------------------------------------

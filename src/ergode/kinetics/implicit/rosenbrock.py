@@ -35,11 +35,11 @@ from ergode.core.compiler.language import (
     option,
 )
 from ergode.core.group import ONE, barrier, share, total_of
+from ergode.core.math.elimination import NONNEGATIVE, factorize_shifted, solve
 from ergode.kinetics import endings
 from ergode.kinetics.block.elimination import block_factorize, block_solve
 from ergode.kinetics.condition_history import history_at, history_of, wall_at
 from ergode.kinetics.implicit import low_rank, motion, step_control
-from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.implicit.energy import (
     Heat,
     Isobar,
@@ -92,14 +92,7 @@ from ergode.kinetics.network.mechanism import entry_values
 from ergode.kinetics.physics.formulas import memory_count, put_inputs
 from ergode.kinetics.physics.screening import charges
 from ergode.kinetics.physics.third_bodies import slope_count
-from ergode.kinetics.tables import (
-    FIXED,
-    NONNEGATIVE,
-    PLUG,
-    PRESSURE,
-    STIRRED,
-    Workspace,
-)
+from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED, Workspace
 
 # --- device functions -----------------------------------------------------------------------------
 

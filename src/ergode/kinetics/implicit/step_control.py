@@ -6,12 +6,12 @@ import math
 
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.condition_history import NEARLY, horizon, settled
 from ergode.kinetics.implicit.energy import gain_of, given_at, temperature_at
 from ergode.kinetics.implicit.motion import own_density
 from ergode.kinetics.kernel_options import MOLECULES, MOVING, POWERS, SELF_HEATING, TIMED
 from ergode.kinetics.physics.rates import jump_of
-from ergode.kinetics.tables import NONNEGATIVE
 
 # --- device functions -----------------------------------------------------------------------------
 

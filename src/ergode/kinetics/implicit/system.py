@@ -22,10 +22,10 @@ import numpy as np
 
 from ergode.core.compiler.language import ByTarget, no_unroll, option
 from ergode.core.group import barrier, share, total_of
+from ergode.core.math.elimination import NONNEGATIVE, eliminate
 from ergode.kinetics.block.elimination import block_slopes
 from ergode.kinetics.block.segments import block_products, block_sums
 from ergode.kinetics.condition_history import fed_at, history_at
-from ergode.kinetics.implicit.elimination import eliminate
 from ergode.kinetics.implicit.energy import matter
 from ergode.kinetics.kernel_options import (
     COMPOSED,
@@ -61,7 +61,6 @@ from ergode.kinetics.physics.third_bodies import collision_partners, third_bodie
 from ergode.kinetics.tables import (
     CLOSED,
     FIXED,
-    NONNEGATIVE,
     PLUG,
     PRESSURE,
     STILL,

@@ -14,6 +14,7 @@ import numpy as np
 from ergode.core.compiler.language import ByTarget, lane_of, no_unroll, noinline, where
 from ergode.core.group import ONE, Group, barrier, share, total_of
 from ergode.core.math.elementary import exp, log
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.block.segments import block_sums
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
@@ -42,7 +43,7 @@ from ergode.kinetics.multistep.outside import (
 from ergode.kinetics.network.mechanism import put_powers
 from ergode.kinetics.physics.rates import add_sunlight, jump_of, range_at
 from ergode.kinetics.physics.third_bodies import slope_count, third_bodies
-from ergode.kinetics.tables import NONNEGATIVE, PLUG, PRESSURE
+from ergode.kinetics.tables import PLUG, PRESSURE
 from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
 # --- device functions -----------------------------------------------------------------------------

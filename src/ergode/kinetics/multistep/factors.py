@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ergode.core.compiler.language import ByTarget, no_unroll, noinline
 from ergode.core.group import barrier, share, total_of
+from ergode.core.math.elimination import factorize_shifted, solve
 from ergode.kinetics.block.elimination import eliminate_levels, warp_substitute
-from ergode.kinetics.implicit.elimination import factorize_shifted, solve
 from ergode.kinetics.kernel_options import FLOW, MOVING, SELF_HEATING
 from ergode.kinetics.multistep.outside import put_border
 from ergode.kinetics.tables import STIRRED

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import lane_of, noinline_cpu, where
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.kernel_options import EXCHANGES, FLOW, SELF_HEATING
 from ergode.kinetics.multistep import corrector
 from ergode.kinetics.multistep.activities import Zone, energy_of_zone
 from ergode.kinetics.multistep.factors import renew_factors, solve_trial
 from ergode.kinetics.multistep.lanes import WIDTH, row_of
-from ergode.kinetics.tables import CLOSED, NONNEGATIVE
+from ergode.kinetics.tables import CLOSED
 
 # --- device functions -----------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ergode.core.compiler.language import no_unroll, noinline
 from ergode.core.group import barrier, share
-from ergode.kinetics.tables import NONNEGATIVE
+from ergode.core.math.elimination import NONNEGATIVE
 
 MOST = 5
 """The highest order."""

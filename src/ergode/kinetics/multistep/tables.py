@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.kinetics.implicit.elimination import eliminate
+from ergode.core.math.elimination import Elimination, eliminate
 from ergode.kinetics.network.mechanism import reactants_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.third_bodies import LINDEMANN, PLAIN, TROE
-from ergode.kinetics.tables import SLOTS, STILL, Elimination, Powers, Rates
+from ergode.kinetics.tables import SLOTS, STILL, Powers, Rates
 
 _TINY, _HUGE = 1e-300, 1e300
 _COLD, _HOT = 300.0, 3000.0  # temperatures of the fit of ln q [K]

@@ -25,7 +25,8 @@ import numpy as np
 
 from ergode.core.group import share
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.tables import NONNEGATIVE, SLOTS, Complexes, Flows, Powers
+from ergode.core.math.elimination import NONNEGATIVE
+from ergode.kinetics.tables import SLOTS, Complexes, Flows, Powers
 
 
 @dataclass(frozen=True, eq=False)

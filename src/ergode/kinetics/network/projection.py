@@ -5,9 +5,10 @@ from __future__ import annotations
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import exp, log
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.condition_history import fed_at
 from ergode.kinetics.kernel_options import FLOW, TIMED
-from ergode.kinetics.tables import NONNEGATIVE, STIRRED
+from ergode.kinetics.tables import STIRRED
 
 # --- device functions -----------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from ergode.core.group import barrier, share
 from ergode.core.math.elementary import exp, log
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.physics.rates import density_power
-from ergode.kinetics.tables import NONNEGATIVE
 
 # --- device functions -----------------------------------------------------------------------------
 

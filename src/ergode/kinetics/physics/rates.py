@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from ergode.core.group import share
 from ergode.core.math.elementary import exp, log
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.kernel_options import MOLECULES, POWERS, SWEPT
-from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
 # --- device functions -----------------------------------------------------------------------------

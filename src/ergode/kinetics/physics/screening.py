@@ -30,7 +30,7 @@ import math
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import exp, log
-from ergode.kinetics.tables import NONNEGATIVE
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.models.constants import AVOGADRO, BOLTZMANN, DALTON, ELEMENTARY_CHARGE, REDUCED_PLANCK
 
 NONE, WEAK, CHUGUNOV = 0, 1, 2

@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from ergode.core.group import share
 from ergode.core.math.elementary import exp, log
+from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.kernel_options import FORMULAS, MIXTURES, MOLECULES
 from ergode.kinetics.physics.rates import density_power, range_at, reduced_enthalpy
-from ergode.kinetics.tables import NONNEGATIVE
 from ergode.models.constants import GAS_CONSTANT
 
 PLAIN, LINDEMANN, TROE, SRI, LOGARITHMIC, CHEBYSHEV, BLOWERS_MASEL, MIXTURE = range(8)

@@ -17,9 +17,11 @@ The dense output resolves a fast transient only in short steps, though the end o
 right.  So the first step after an event or a break is short, and so is that after a firing if it
 changes the derivatives of a variable.  The next steps grow.
 
-A variable that has been zero until now has no size to which an error is relative: of t^4 every step
-from zero has the same relative error.  Its size is what it becomes in the first tried step in which
-all variables that have a size or a slope are right to a half.
+An error is relative to the size of a variable, at least a thousandth of what reactions make it of.
+Else a complex of many parts, which grows as a high power of time, takes most steps while there is
+next to nothing of it: of t^4 every step from zero has the same relative error.  A variable without
+a size has that of the first tried step in which all variables that have a size or a slope are right
+to a half.
 
 E. L. Haseltine, J. B. Rawlings, "Approximate simulation of coupled fast and slow reactions for
 stochastic chemical kinetics", J. Chem. Phys. 117, 6959 (2002), section III.
@@ -36,6 +38,7 @@ import numpy as np
 
 from ergode.core.compiler.language import noinline_cpu, real
 from ergode.core.compiler.programs import Operation
+from ergode.core.math.elimination import eliminate
 from ergode.core.math.rosenbrock import RODAS4, coefficients_of
 from ergode.stochastic.algorithms import hybrid_window
 from ergode.stochastic.algorithms.algorithm import Algorithm
@@ -59,6 +62,7 @@ from ergode.stochastic.algorithms.hybrid_step import (
     WINDOW_END,
     differentiate,
     error_of,
+    extend_reach,
     floor_of,
     put_within,
     slopes,
@@ -68,7 +72,7 @@ from ergode.stochastic.algorithms.hybrid_step import (
 from ergode.stochastic.kernel import outcomes
 from ergode.stochastic.kernel.next_firing import wait_and_choice
 from ergode.stochastic.kernel.realization import propensity
-from ergode.stochastic.tables import Tables
+from ergode.stochastic.tables import Tables, starts_of
 
 TOLERANCE = 1e-6
 """Default relative tolerance of a step."""
@@ -93,6 +97,7 @@ class MethodState(NamedTuple):
     end: Any  # [worker, slot] at its end
     finish: Any  # [worker, slot] at the end of the part that happened
     largest: Any  # [worker, slot] largest absolute value so far
+    reach: Any  # [worker, slot] how large it may become by what reactions make it of
     slope: Any  # [worker, slot] time derivatives at the begin
     before: Any  # [worker, slot] those just before the last firing that changed them
     trial: Any  # [worker, slot] at a stage; then the solution of its linear system
@@ -101,9 +106,10 @@ class MethodState(NamedTuple):
     second: Any
     third: Any
     stages: Any  # [worker, stage * slot]
-    jacobian: Any  # [worker, slot * slot] row by row
-    matrix: Any  # [worker, slot * slot] its shifted factors
-    pivots: Any  # [worker, slot]
+    terms: Any  # [worker, term] rates of the deterministic reactions, then of the rate rules
+    jacobian: Any  # [worker, entry] the negative Jacobian
+    matrix: Any  # [worker, entry] its shifted factors
+    row: Any  # [worker, slot] workspace of the elimination
     nodes: Any  # [worker, moving * node] propensities at the nodes of the window
     parts: Any  # [worker, moving * node] those that scale, over the number of choices of reactants
     series: Any  # [worker, node] Lambda in the window, over its length
@@ -114,6 +120,15 @@ class MethodState(NamedTuple):
     rates: Any  # [slot] program of its rate rule; -1 without one
     slots: Any  # [variable] its slot; -1 if it has none
     flows: Any  # [0 ...] deterministic reactions
+    source_starts: Any  # [deterministic reaction + 1] of `sources`
+    sources: Any  # [0 ...] variables that are reactants
+    use_starts: Any  # [slot + 1] of `uses`
+    uses: Any  # [use] terms that contain the variable of a slot
+    targets: Any  # [0 ...] entries to which uses add, one after another
+    order: Any  # the fields of an `Elimination`
+    start: Any
+    column: Any
+    pivot: Any
     moving: Any  # [0 ...] reactions that fire, and whose propensity changes between firings
     places: Any  # [reaction] place among them; -1 for others
     scales: Any  # [moving] whether firings change only the number of choices of its reactants
@@ -126,6 +141,7 @@ class MethodState(NamedTuple):
     counted: Any  # [condition] whether a firing can change its value, too
     follows_time: Any  # [1] whether a rate depends on time
     tolerance: Any  # [1]
+    longest: Any  # [1] largest step
     tableau: Any  # [6, stage, stage] coefficients: a, c, and the rows m, e, alpha, gammas
     more: Any  # [2, stage] p and q of the dense output
 
@@ -146,6 +162,7 @@ def prepare(w, t, point, plan, replicate, net, work, state):
         state.clock[w, STEPS] = 0.0
         for k in range(state.variables.size):
             state.largest[w, k] = 0.0
+            state.reach[w, k] = 0.0
     for place in range(state.still.size):
         j = state.still[place]
         state.a[w, j] = propensity(j, w, t, point, net, work)
@@ -215,16 +232,16 @@ def _become(w, state):
     count = state.variables.size
     found = False
     for k in range(count):
-        found = found or (state.largest[w, k] == 0.0 and state.end[w, k] != 0.0)
+        found = found or (floor_of(k, w, state) == 0.0 and state.end[w, k] != 0.0)
     if not found:
         return False
     for k in range(count):
         size = max(max(abs(state.y[w, k]), abs(state.end[w, k])), floor_of(k, w, state))
-        sized = state.largest[w, k] > 0.0 or state.slope[w, k] != 0.0
+        sized = floor_of(k, w, state) > 0.0 or state.slope[w, k] != 0.0
         if sized and not error_of(k, w, state) <= ROUGH * size:
             return False
     for k in range(count):
-        if state.largest[w, k] == 0.0:
+        if floor_of(k, w, state) == 0.0:
             state.largest[w, k] = max(abs(state.end[w, k]), error_of(k, w, state))
     return True
 
@@ -236,6 +253,7 @@ def _accepted(w, t, length, wish, point, net, work, state):
         if error < outcomes.INFINITY and _become(w, state):
             length = min(length, _first_length(t, t + length, False, w, state))
             wish = min(wish, length)
+            slopes(w, t, point, state.slope, net, work, state)
             differentiate(w, t, length, point, net, work, state)
             continue
         if error <= 1.0:
@@ -263,6 +281,7 @@ def _begin_step(w, t, limit, point, plan, net, work, state):
         x = work.x[w, state.variables[k]]
         state.y[w, k] = x
         state.largest[w, k] = max(state.largest[w, k], abs(x))
+    extend_reach(w, net, work, state)
     slopes(w, t, point, state.slope, net, work, state)
     for k in range(count):
         finite = finite and abs(state.slope[w, k]) < outcomes.INFINITY
@@ -279,6 +298,7 @@ def _begin_step(w, t, limit, point, plan, net, work, state):
     if clock[w, SHAKEN] != 0.0 or wish == 0.0:
         wish = _first_length(t, limit, clock[w, SHAKEN] != 0.0, w, state)
     clock[w, SHAKEN] = 0.0
+    wish = min(wish, state.longest[0])
     length = min(min(wish, limit - t), hybrid_window.soon(total, w, state))
     if not t + length > t:
         length = min(max(abs(t), real(1e-300)) * real(4.5e-16), limit - t)
@@ -436,10 +456,11 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
     """Length and type of each row of a worker."""
     width = tables.flow.variables.size
     moving = tables.once(_split)[0]
+    entries = tables.once(_jacobian)["column"].size
     slots = dict.fromkeys(
         (
-            "y", "end", "finish", "largest", "slope", "before", "trial", "in_time", "first",
-            "second", "third",
+            "y", "end", "finish", "largest", "reach", "slope", "before", "trial", "in_time", "row",
+            "first", "second", "third",
         ),
         (width, np.float64),
     )  # fmt: skip
@@ -448,9 +469,8 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
         "a": (tables.reaction_count, np.float64),
         "clock": (15, np.float64),
         "stages": (STAGES * width, np.float64),
-        "jacobian": (width * width, np.float64),
-        "matrix": (width * width, np.float64),
-        "pivots": (width, np.int32),
+        "terms": (int(tables.network.flows.sum()) + width, np.float64),
+        **dict.fromkeys(("jacobian", "matrix"), (entries, np.float64)),
         "nodes": (hybrid_window.NODES * moving.size, np.float64),
         "parts": (hybrid_window.NODES * moving.size, np.float64),
         "series": (hybrid_window.NODES, np.float64),
@@ -460,9 +480,9 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
     }
 
 
-def control(tolerance: float = TOLERANCE) -> dict[str, np.ndarray]:
+def control(tolerance: float = TOLERANCE, longest: float = np.inf) -> dict[str, np.ndarray]:
     """Constants that control the steps of a run."""
-    return {"tolerance": np.array([tolerance], np.float64)}
+    return {"tolerance": np.array([tolerance]), "longest": np.array([longest])}
 
 
 def _split(tables: Tables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -498,11 +518,51 @@ def _variables(tables: Tables, program: int) -> np.ndarray:
     return arguments[operations == Operation.VARIABLE]
 
 
+def _jacobian(tables: Tables) -> dict[str, np.ndarray]:
+    """How the Jacobian is made, and its elimination; what deterministic reactions take."""
+    net, flow = tables.net, tables.flow
+    slots, flows = _slots(tables), np.flatnonzero(tables.network.flows)
+    # [term] slots that it changes
+    changed = [slots[net.changed[slice(*net.change_starts[j : j + 2])]] for j in flows]
+    changed += [np.array([k]) for k in range(flow.variables.size)]
+    uses: list[list[int]] = []
+    for variable in flow.variables:
+        uses.append(np.flatnonzero(np.isin(flows, _affected(tables, variable))).tolist())
+        uses[-1] += [
+            flows.size + k
+            for k, program in enumerate(flow.rates)
+            if program >= 0 and variable in _variables(tables, program)
+        ]
+    entries = [(i, k) for k, terms in enumerate(uses) for term in terms for i in changed[term]]
+    pattern = np.zeros((flow.variables.size,) * 2, bool)
+    pattern[tuple(np.array(entries, np.int64).reshape(-1, 2).T)] = True
+    plan = eliminate(pattern)
+    table = tables.network.reactions
+    sources = [
+        table.reactant_species[slice(*table.reactant_starts[j : j + 2])].tolist() for j in flows
+    ]
+    places = plan.positions()
+    return {
+        "use_starts": starts_of(np.array([len(terms) for terms in uses], np.int64)),
+        "uses": np.array([term for terms in uses for term in terms], np.int32),
+        "source_starts": starts_of(np.array([len(some) for some in sources], np.int64)),
+        "sources": np.array([i for some in sources for i in some], np.int32),
+        "targets": np.array([places[entry] for entry in entries], np.int32),
+        **plan._asdict(),
+    }
+
+
+def _slots(tables: Tables) -> np.ndarray:
+    """The slot of each variable; -1 if it has none."""
+    slots = np.full(tables.variable_count, -1, np.int32)
+    slots[tables.flow.variables] = np.arange(tables.flow.variables.size)
+    return slots
+
+
 def constants(tables: Tables) -> dict[str, np.ndarray]:
     """Constants that all workers share."""
     net, flow = tables.net, tables.flow
-    slots = np.full(tables.variable_count, -1, np.int32)
-    slots[flow.variables] = np.arange(flow.variables.size)
+    slots = _slots(tables)
     flows = tables.network.flows
     moving, timed, still = tables.once(_split)
     places = np.full(tables.reaction_count, -1, np.int32)
@@ -549,6 +609,7 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
         "follows_time": np.array([tables.time_dependent], np.int8),
         "tableau": tableau,
         "more": np.array([made.p, made.q]),
+        **tables.once(_jacobian),
         **control(),
     }
 

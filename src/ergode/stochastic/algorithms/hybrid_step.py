@@ -1,8 +1,9 @@
 """A step of the differential equations between firings.
 
 A slot is a continuous variable.  The step is that of ``rodas4``, an L-stable Rosenbrock method of
-order 4(3).  Its Jacobian is made by finite differences.  Within a step the values are those of the
-dense output, a cubic polynomial.
+order 4(3).  Its Jacobian is made by finite differences of the rates that contain each variable, and
+its linear systems are sparse.  Within a step the values are those of the dense output, a cubic
+polynomial.
 
 E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (1996), IV.7 and VI.4.
 """
@@ -10,6 +11,7 @@ E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (199
 from __future__ import annotations
 
 from ergode.core.compiler.language import noinline_cpu, real
+from ergode.core.math.elimination import factorize_shifted, solve
 from ergode.core.math.rosenbrock import RODAS4
 from ergode.stochastic.kernel.bytecode import evaluate
 from ergode.stochastic.kernel.outcomes import INFINITY
@@ -17,6 +19,8 @@ from ergode.stochastic.kernel.realization import propensity
 
 # Relative increment of finite differences: of variables, and of time within the step.
 DIFFERENCE, LATER = 1e-7, 1e-6
+# Below this fraction of how large a variable may become, its errors are absolute.
+SCARCE = 1e-3
 
 GAMMA = RODAS4.gamma
 STAGES = len(RODAS4.m)
@@ -28,41 +32,78 @@ GOAL, CHOICE, STILL, WINDOW, WINDOW_BEGIN, WINDOW_END = range(9, 15)
 # ---- the right-hand side
 
 
+def _term(term, w, t, point, net, work, state):
+    """Rate of a deterministic reaction, or of a rate rule; zero without one."""
+    rule = term - state.flows.size
+    if rule < 0:
+        return propensity(state.flows[term], w, t, point, net, work)
+    program = state.rates[rule]
+    return evaluate(program, w, t, point, net, work) if program >= 0 else real(0.0)
+
+
 def slopes(w, t, point, out, net, work, state):
     """Time derivatives of all slots, into `out`."""
     for k in range(state.variables.size):
-        slope = real(0.0)
-        if state.rates[k] >= 0:
-            slope = evaluate(state.rates[k], w, t, point, net, work)
-        out[w, k] = slope
+        term = state.flows.size + k
+        state.terms[w, term] = _term(term, w, t, point, net, work, state)
+        out[w, k] = state.terms[w, term]
     for place in range(state.flows.size):
         j = state.flows[place]
         rate = propensity(j, w, t, point, net, work)
+        state.terms[w, place] = rate
         for entry in range(net.change_starts[j], net.change_starts[j + 1]):
             out[w, state.slots[net.changed[entry]]] += net.changes[entry] * rate
 
 
 def floor_of(k, w, state):
-    """Size of a variable below which its errors are absolute: one, or its largest value if less."""
-    return min(state.largest[w, k], real(1.0))
+    """Size of a variable below which its errors are absolute: one, or its own size if less."""
+    own = max(state.largest[w, k], real(SCARCE) * state.reach[w, k])
+    return min(own, real(1.0))
+
+
+def extend_reach(w, net, work, state):
+    """Renew how large variables may become: as what a reaction makes them of."""
+    for k in range(state.variables.size):
+        state.reach[w, k] = max(state.reach[w, k], state.largest[w, k])
+    for place in range(state.flows.size):
+        least = real(INFINITY)
+        for source in range(state.source_starts[place], state.source_starts[place + 1]):
+            variable = state.sources[source]
+            k = state.slots[variable]
+            least = min(least, state.reach[w, k] if k >= 0 else work.x[w, variable])
+        j = state.flows[place]
+        if least < INFINITY:
+            for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+                k = state.slots[net.changed[entry]]
+                state.reach[w, k] = max(state.reach[w, k], least)
 
 
 @noinline_cpu
 def differentiate(w, t, length, point, net, work, state):
-    """The Jacobian at the begin of a step, and the derivatives by time."""
+    """The Jacobian at the begin of a step, where `terms` are, and the derivatives by time."""
     count = state.variables.size
+    for index in range(state.jacobian.shape[1]):
+        state.jacobian[w, index] = 0.0
+    target = 0
     for k in range(count):
         size = max(abs(state.y[w, k]), floor_of(k, w, state))
         if size == 0.0:
             size = real(1.0)
         moved = state.y[w, k] + real(DIFFERENCE) * size
         work.x[w, state.variables[k]] = moved
-        slopes(w, t, point, state.trial, net, work, state)
+        for use in range(state.use_starts[k], state.use_starts[k + 1]):
+            term = state.uses[use]
+            more = _term(term, w, t, point, net, work, state) - state.terms[w, term]
+            slope = more / (moved - state.y[w, k])
+            if term >= state.flows.size:
+                state.jacobian[w, state.targets[target]] -= slope
+                target += 1
+                continue
+            j = state.flows[term]
+            for entry in range(net.change_starts[j], net.change_starts[j + 1]):
+                state.jacobian[w, state.targets[target]] -= net.changes[entry] * slope
+                target += 1
         work.x[w, state.variables[k]] = state.y[w, k]
-        for i in range(count):
-            state.jacobian[w, i * count + k] = (state.trial[w, i] - state.slope[w, i]) / (
-                moved - state.y[w, k]
-            )
     for i in range(count):
         state.in_time[w, i] = 0.0
     if state.follows_time[0] != 0:
@@ -71,56 +112,6 @@ def differentiate(w, t, length, point, net, work, state):
             slopes(w, later, point, state.trial, net, work, state)
             for i in range(count):
                 state.in_time[w, i] = (state.trial[w, i] - state.slope[w, i]) / (later - t)
-
-
-# ---- linear systems
-
-
-def _factorise(w, diagonal, state):
-    """Factors of diagonal - J, with row interchanges; false if it is singular."""
-    count = state.variables.size
-    for i in range(count):
-        for k in range(count):
-            state.matrix[w, i * count + k] = -state.jacobian[w, i * count + k]
-        state.matrix[w, i * count + i] += diagonal
-    for k in range(count):
-        best, largest = k, abs(state.matrix[w, k * count + k])
-        for i in range(k + 1, count):
-            size = abs(state.matrix[w, i * count + k])
-            if size > largest:
-                best, largest = i, size
-        state.pivots[w, k] = best
-        if not (largest > 0.0 and largest < INFINITY):
-            return False
-        if best != k:
-            for i in range(count):
-                kept = state.matrix[w, k * count + i]
-                state.matrix[w, k * count + i] = state.matrix[w, best * count + i]
-                state.matrix[w, best * count + i] = kept
-        for i in range(k + 1, count):
-            factor = state.matrix[w, i * count + k] / state.matrix[w, k * count + k]
-            state.matrix[w, i * count + k] = factor
-            for m in range(k + 1, count):
-                state.matrix[w, i * count + m] -= factor * state.matrix[w, k * count + m]
-    return True
-
-
-def _solve(w, state):
-    """Solve for the right-hand side in `trial`, in place."""
-    count = state.variables.size
-    for k in range(count):
-        best = state.pivots[w, k]
-        value = state.trial[w, best]
-        state.trial[w, best] = state.trial[w, k]
-        state.trial[w, k] = value
-    for k in range(count):
-        for i in range(k):
-            state.trial[w, k] -= state.matrix[w, k * count + i] * state.trial[w, i]
-    for k in range(count - 1, -1, -1):
-        value = state.trial[w, k]
-        for i in range(k + 1, count):
-            value -= state.matrix[w, k * count + i] * state.trial[w, i]
-        state.trial[w, k] = value / state.matrix[w, k * count + k]
 
 
 # ---- a step
@@ -135,8 +126,10 @@ def time_within(t, length, share, w, state):
 def try_step(w, t, length, point, net, work, state):
     """Try a step; returns its error relative to the tolerance, infinite if it has none."""
     count = state.variables.size
-    diagonal = 1.0 / (GAMMA * length)
-    if not _factorise(w, diagonal, state):
+    matrix, trial, row = state.matrix[w], state.trial[w], state.row[w]
+    for index in range(matrix.size):
+        matrix[index] = state.jacobian[w, index]
+    if factorize_shifted(state, matrix, 1.0 / (GAMMA * length), row) != 0.0:
         return real(INFINITY)
     for s in range(STAGES):
         if s > 0:
@@ -154,7 +147,7 @@ def try_step(w, t, length, point, net, work, state):
             for r in range(s):
                 value += state.tableau[1, s, r] / length * state.stages[w, r * count + k]
             state.trial[w, k] = value + state.tableau[5, 0, s] * length * state.in_time[w, k]
-        _solve(w, state)
+        solve(state, matrix, trial, row)
         for k in range(count):
             state.stages[w, s * count + k] = state.trial[w, k]
     worst = real(0.0)

@@ -281,9 +281,10 @@ def cross(to, w, state):
             low = x
         else:
             high = x
-        new = x - beyond / rate if rate > 0.0 else high
-        if not (new > low and new < high):
-            new = 0.5 * (low + high)
+        middle = 0.5 * (low + high)
+        new = x - beyond / rate if rate > 0.0 else middle
+        if not (new >= low and new <= high):
+            new = middle
         near = abs(new - x) <= real(1e-9) * new
         x = new
         if near:

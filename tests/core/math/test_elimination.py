@@ -1,6 +1,6 @@
 import numpy as np
 
-from ergode.kinetics.implicit.elimination import eliminate
+from ergode.core.math.elimination import eliminate
 
 
 def test_elimination_fills_in_what_it_must():

@@ -1,9 +1,9 @@
 """Gaussian elimination of a sparse matrix with a known pattern.
 
-The sparsity pattern of a network's Jacobian is equal in all zones and steps. The order of pivots,
-the fill-in and the places of entries are computed once, and the factorisation is a loop over
-tables. Pivots are not chosen by size: the matrices I / (h gamma) - J are close to diagonally
-dominant. A step with a zero pivot is repeated with a smaller h.
+The pattern of a network's Jacobian is the same in all steps. So the order of pivots, the fill-in
+and the places of entries are computed once, and the factorisation is a loop over tables. Pivots are
+not chosen by size: the matrices I / (h gamma) - J are close to diagonally dominant. A step with a
+zero pivot is repeated with a smaller h.
 
 Pivots are in minimum-degree order, which keeps fill-in small. For elimination by many threads the
 order also prefers pivots that depend on few others (`depth_weight`).
@@ -14,9 +14,48 @@ chapters 7 (minimum degree) and 10 (symbolic factorisation).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ergode.kinetics.tables import NONNEGATIVE, Elimination
+NONNEGATIVE = 0x7FFFFFFFFFFFFFFF
+"""Mask that tells the compiler that an index is not negative."""
+
+
+class Elimination(NamedTuple):
+    """Layout of the entries of L, U and the inverse pivots.
+
+    Row k of the permuted matrix has its entries of L, its pivot, then its entries of U, each in
+    order of columns.
+    """
+
+    order: np.ndarray  # uint32 [size]: which variable is eliminated k-th
+    start: np.ndarray  # uint32 [size + 1]: where each row begins
+    # uint32 [entry_count]: column of an entry, as the position of its variable in `order`.
+    column: np.ndarray
+    pivot: np.ndarray  # uint32 [size]: where each row's pivot is
+
+    @property
+    def size(self) -> int:
+        """Number of variables."""
+        return self.order.size
+
+    def positions(self) -> dict[tuple[int, int], int]:
+        """Index of the entry of each (row variable, column variable)."""
+        places = {}
+        for k in range(self.size):
+            for index in range(self.start[k], self.start[k + 1]):
+                places[int(self.order[k]), int(self.order[self.column[index]])] = index
+        return places
+
+    def levels(self) -> np.ndarray:
+        """Length of the longest chain of eliminations before each pivot."""
+        level = np.zeros(self.size, np.int64)
+        for k in range(self.size):
+            before = self.column[self.start[k] : self.pivot[k]]
+            if before.size:
+                level[k] = level[before].max() + 1
+        return level
 
 
 def eliminate(pattern: np.ndarray, depth_weight: float = 0.0) -> Elimination:
@@ -37,7 +76,7 @@ def eliminate(pattern: np.ndarray, depth_weight: float = 0.0) -> Elimination:
         filled[np.ix_(below, np.arange(k + 1, size))] |= filled[k, k + 1 :]
     rows = [np.flatnonzero(row) for row in filled]
     start = np.concatenate([[0], np.cumsum([row.size for row in rows])])
-    column = np.concatenate(rows)
+    column = np.concatenate([*rows, []])
     pivot = np.array([start[k] + np.searchsorted(rows[k], k) for k in range(size)])
     return Elimination(*(a.astype(np.uint32) for a in (order, start, column, pivot)))
 
