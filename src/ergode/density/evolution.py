@@ -102,7 +102,8 @@ class Evolution:
         keeps_all = self.method.unsplit and keeps_fluxes(lattice.dimension, device.target)
         self._memory = Memory(
             lattice.dimension, precision, lattice.dimension if keeps_all else 1,
-            self._keeps_spread, bounds is not None and bounds.absorbs, self._kills,
+            self._keeps_spread, 0 if bounds is None else bounds.wall_rows(lattice.dimension),
+            self._kills,
         )  # fmt: skip
         self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
         spread = None if noise is None else np.stack([noise.spread(one) for one in lattices])
