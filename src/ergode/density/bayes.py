@@ -48,7 +48,6 @@ from ergode.density.grid.lattice import (
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.measurement import Measurement
 
-
 SAMPLED = option(True)
 """Whether cells in which the likelihood jumps take its mean."""
 
@@ -110,9 +109,8 @@ def at_cell(index, stride, keys, counters, t, frames, values, precisions, out):
         z = centre_of(keys[which, number] & KEY, frame)
         value, precision = values[which], precisions[which]
         found = _at(z, t, frame, value, precision)
-        if SAMPLED:
-            if _most_bent(z, found, t, frame, value, precision) > _BENT:
-                found = _mean(z, found, t, frame, value, precision)
+        if SAMPLED and _most_bent(z, found, t, frame, value, precision) > _BENT:
+            found = _mean(z, found, t, frame, value, precision)
         out[which, number] = found
 
 

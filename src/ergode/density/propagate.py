@@ -113,9 +113,8 @@ def propagate(
         include the measurement.
     measurements : sequence of Measurement
         In any order; several may have the same time. A value with an axis in front gives one value
-        to each density. The likelihood is taken at the centres of cells: if it has a jump, the jump
-        is up to half a cell off, and errors fall in proportion to the width. Otherwise they fall
-        with its square.
+        to each density. The likelihood is taken at the centres of cells; where it jumps within a
+        cell, its mean over 128 points of the cell counts.
     maneuvers : sequence of Maneuver
         Jumps of the state with their covariance, in any order. At equal times a maneuver acts
         before a measurement, and before results are reported. Its change moves the whole grid, and
@@ -191,9 +190,10 @@ def propagate(
         ``region(y, t, p)`` returns a tuple with one number, positive inside the allowed region.
         The prior is restricted to it. The `boundary` says what its edge does.
     boundary : {"reflecting", "absorbing"}
-        ``"reflecting"``: no probability leaves the `region`. Its edge is along faces of cells: a
-        cell is inside if its centre is. So the edge is up to half a cell off, and errors fall in
-        proportion to the width. ``"absorbing"``: probability that reaches the edge leaves. The
+        ``"reflecting"``: no probability leaves the `region`. Its edge cuts cells, and errors fall
+        with the square of the width if the function has a slope at the edge. A function without,
+        such as one of values 1 and -1, has its edge along faces of cells. A prior of `Samples`
+        should be inside. ``"absorbing"``: probability that reaches the edge leaves. The
         result has the law of first passage, ``mass_absorbed``, and ``survival``. The edge lies
         where the function is zero between two centres (linearly). With noise across the edge,
         errors fall nearly with the square of the width; without, this is so for an edge along
