@@ -18,9 +18,11 @@ from ergode.core.compiler.language import atomic_max, no_unroll, noinline_cpu, o
 from ergode.core.devices import Device, resolve
 from ergode.core.group import accumulate, barrier, group_of, share
 from ergode.density.grid.cells import (
+    ABSORBED,
     CLIPPED,
     COUNTERS,
     KEY,
+    KILLED_MASS,
     LOADED,
     LOST,
     PRUNED,
@@ -181,6 +183,8 @@ def reweigh(
             counters[PRUNED] = 0
             counters[LOST] = 0
             counters[CLIPPED] = 0
+            counters[ABSORBED] = 0
+            counters[KILLED_MASS] = 0
             counters[SINCE] = 0
 
 

@@ -193,10 +193,10 @@ def forcing_kernel(
 
 @cache
 def reweigh_kernel(
-    precision: Precision, thread_group: ThreadGroup, blocks: int = 1
+    precision: Precision, thread_group: ThreadGroup, blocks: int = 1, lossy: bool = False
 ) -> kernels.Kernel:
-    """The kernel `reweigh`, which does not depend on field and grid."""
-    bindings = _thread_group_bindings(thread_group, blocks)
+    """The kernel `reweigh`, which does not depend on field and grid; `lossy`: see `LOSSY`."""
+    bindings = _thread_group_bindings(thread_group, blocks) | {lattice.LOSSY: lossy}
     return kernels.kernel(bayes.reweigh, bayes.reweigh, precision=precision, bindings=bindings)
 
 
