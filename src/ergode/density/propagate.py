@@ -388,7 +388,9 @@ def propagate(
             options=of_carrier, is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
         )  # fmt: skip
         door()
-        if solver.is_wide and (reason == "asked for" or killing is not None):
+        if solver.is_wide and (
+            reason == "asked for" or killing is not None or "drawn points" in reason
+        ):
             solver.bend_time = bend_of(asked, of_carrier).time
         solver.solve()
         found = together(solver.records)
