@@ -68,8 +68,10 @@ def reflected(edge, drift, time, count=400):
 
 @DEVICES
 @pytest.mark.parametrize("scheme", ["split", "corner-transport"])
-@pytest.mark.parametrize("angle", [0.0, math.atan(0.5), math.pi / 4])
-@pytest.mark.parametrize("drift", [0.0, -1.0])
+@pytest.mark.parametrize(
+    "angle", [0.0, math.atan(0.5), math.pi / 4], ids=["along an axis", "oblique", "diagonal"]
+)
+@pytest.mark.parametrize("drift", [0.0, -1.0], ids=["still", "drift"])
 def test_errors_at_an_oblique_edge_fall_with_the_square_of_the_width(scheme, angle, drift, device):
     normal, along = np.array([np.sin(angle), np.cos(angle)]), [np.cos(angle), -np.sin(angle)]
     worst = []

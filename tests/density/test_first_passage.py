@@ -322,7 +322,8 @@ def test_a_run_with_checkpoints_has_the_same_bits(tmp_path):
     assert "absorbing" in str(ergode.inputs(whole))
 
 
-def test_cuda_kernels_compile():
+@pytest.mark.parametrize("absorbs", [True, False])
+def test_cuda_kernels_compile(absorbs):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
@@ -330,7 +331,7 @@ def test_cuda_kernels_compile():
     lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), is_rotated=False).periodic(np.ones(1))
     bindings = specialize.bindings_of(
         FIELD, [lattice], GRIDS["split"], Noise(np.eye(1)), "grid",
-        limits=specialize.Limits(between, 0.0, np.inf, absorbs=True), killing=at_times,
+        limits=specialize.Limits(between, 0.0, np.inf, absorbs), killing=at_times,
     )  # fmt: skip
     kernel = specialize.advance_kernel(bindings, "float64", "grid")
     grid, masses, frame, control = arguments(FIELD, "float64")

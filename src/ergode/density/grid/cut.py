@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import noinline_cpu, real, unroll
+from ergode.core.compiler.language import noinline, real, unroll
 from ergode.density.grid.lattice import (
     CUT,
     DIMENSION,
@@ -45,9 +45,15 @@ def is_admissible(key, frame):
     if is_allowed(z, frame):
         return True
     if CUT:
-        here = np.float64(limited_value(z, frame))
-        return here > -math.inf and open_share(here, _slopes(z, here, frame), -1) > _LEAST
+        return _is_open(z, frame)
     return False
+
+
+@noinline
+def _is_open(z, frame):
+    """Whether enough of a cell whose centre is outside is inside."""
+    here = np.float64(limited_value(z, frame))
+    return here > -math.inf and open_share(here, _slopes(z, here, frame), -1) > _LEAST
 
 
 def _slope(below, here, above):
@@ -71,7 +77,7 @@ def _slopes(z, here, frame):
     )
 
 
-@noinline_cpu
+@noinline
 def open_share(value, slopes, without):
     """Share of a cell where value + slopes x > 0; of its face across axis `without`, if >= 0.
 
