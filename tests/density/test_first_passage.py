@@ -279,6 +279,22 @@ def test_what_cannot_be_combined_is_refused(options, message):
         absorbed([0, 1], 0.1, **options)
 
 
+def test_a_prior_may_reach_the_wall():
+    prior, worst = ergode.Gaussian([0.0], [0.25]), []
+    for width in (0.1, 0.05):
+        errors = []
+        for part in (0.03, 0.37, 0.81, 0.97):
+            wall = 0.4 + part * width
+            x = np.linspace(-4, wall, 20_001)
+            weight = np.exp(-2 * x * x)
+            away = (wall - x) / math.sqrt(0.1)
+            exact = (weight * (norm.cdf(away) - norm.cdf(-away))).sum() / weight.sum()
+            found = absorbed([0, 0.1], width, high=wall, prior=prior, process_noise=[1.0])
+            errors.append(float(found["survival"][-1]) - exact)
+        worst.append(np.abs(errors).max())
+    assert worst[0] < 0.006 and worst[1] < 0.0015  # a prior of whole cells: 0.022, 0.012
+
+
 @DEVICES
 def test_what_is_measured_has_survived(device):
     high, h = 1.02, 0.01

@@ -279,7 +279,7 @@ def within(
     """
     if limits is None:
         return keys, mass, None
-    if limits.cuts:
+    if limits.cuts or limits.absorbs:
         share = capacities(limits, lattice, parameters, keys)
         mass = np.where(share > 0, mass, 0.0) if counted else mass * share
         if not mass.any():

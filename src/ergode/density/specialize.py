@@ -203,7 +203,7 @@ def reweigh_kernel(
 def capacities(
     limits: Limits, first: lattice.Lattice, parameters: np.ndarray, keys: np.ndarray
 ) -> np.ndarray:
-    """Capacities of cells that the edge of a region may cut, by keys, on the CPU; 0: outside."""
+    """Shares of a prior's cells that the edge of a region may cut, on the CPU; 0: outside."""
     bindings = {
         lattice.limited_by: UserFunction(limits.function, (1,)),
         lattice.DIMENSION: first.dimension,
@@ -211,7 +211,7 @@ def capacities(
         lattice.PARAMETERS: len(parameters),
         lattice.ROTATED: first.is_rotated,
         lattice.LIMITED: True,
-        lattice.CUT: True,
+        lattice.CUT: limits.cuts,
     }
     kernel = kernels.for_each(cut.capacities, bindings=bindings)
     device = devices.resolve("cpu")

@@ -190,11 +190,21 @@ def at_most(flux, i, k, p):
     return flux
 
 
+def share_to_edge(here, slopes):
+    """Share of a prior's cell that ends at an edge that absorbs: with that of the cell outside."""
+    most = np.float64(0.0)
+    for d in unroll(range(DIMENSION)):
+        most = max(most, abs(slopes[d]))
+    share = open_share(here, slopes, -1)
+    return share + open_share(here - most, slopes, -1) if here < most else share
+
+
 def capacities(index, keys, frames, out):
-    """Capacity of a cell of one density, 0 if it may have no mass: a kernel body."""
+    """Share of a prior's cell in one density, 0 if it may have no mass: a kernel body."""
     frame = frame_of(frames, 0)
     out[index] = 0.0
     if is_admissible(keys[index], frame):
         z = centre_of(keys[index], frame)
         here = np.float64(limited_value(z, frame))
-        out[index] = capacity_of(here, _slopes(z, here, frame))
+        slopes = _slopes(z, here, frame)
+        out[index] = capacity_of(here, slopes) if CUT else share_to_edge(here, slopes)
