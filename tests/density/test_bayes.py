@@ -147,7 +147,7 @@ def test_region():
         region=right_half,
     )  # fmt: skip
     cells = views.cells_at(result)
-    assert float(cells["point"][:, 0].min()) >= 0
+    assert float(cells["point"][:, 0].min()) >= -0.05  # half a cell
     assert float(result["mass_kept"][-1]) > 0.95  # what comes to the wall stays at it
     assert float(result["mean"][-1, 0]) < 0.2
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.linalg import expm
 from scipy.special import jn_zeros, jv
 from scipy.stats import norm
 from test_specialize import arguments
@@ -268,7 +269,6 @@ def seen(y, t, p):
     [
         ({"region": None}, "no region; expected region="),
         ({"boundary": "open"}, "boundary 'open' is unknown"),
-        ({"measurements": [ergode.Measurement(0.5, seen, 0.0, 1.0)]}, "has no survival"),
         ({"scheme": "flow"}, "without a region"),
         ({"smooth": True}, "smooth=True"),
         ({"conserved": seen}, "conserved and region"),
@@ -277,6 +277,42 @@ def seen(y, t, p):
 def test_what_cannot_be_combined_is_refused(options, message):
     with pytest.raises(ergode.PlanError, match=message):
         absorbed([0, 1], 0.1, **options)
+
+
+def test_a_prior_may_reach_the_wall():
+    prior, worst = ergode.Gaussian([0.0], [0.25]), []
+    for width in (0.1, 0.05):
+        errors = []
+        for part in (0.03, 0.37, 0.81, 0.97):
+            wall = 0.4 + part * width
+            x = np.linspace(-4, wall, 20_001)
+            weight = np.exp(-2 * x * x)
+            away = (wall - x) / math.sqrt(0.1)
+            exact = (weight * (norm.cdf(away) - norm.cdf(-away))).sum() / weight.sum()
+            found = absorbed([0, 0.1], width, high=wall, prior=prior, process_noise=[1.0])
+            errors.append(float(found["survival"][-1]) - exact)
+        worst.append(np.abs(errors).max())
+    assert worst[0] < 0.006 and worst[1] < 0.0015  # a prior of whole cells: 0.022, 0.012
+
+
+@DEVICES
+def test_what_is_measured_has_survived(device):
+    high, h = 1.02, 0.01
+    x = np.arange(-4.0, high - 0.5 * h, h)  # the wall is at the next point
+    rates = 0.5 / h**2 * (np.eye(x.size, k=1) - 2 * np.eye(x.size) + np.eye(x.size, k=-1))
+    half = expm(0.5 * rates)
+    before = half @ norm.pdf(x, 0, 0.1)
+    before /= before.sum()
+    after = before * norm.pdf(x, 0.6, 0.3)
+    left = half @ (after / after.sum())
+    found = absorbed(
+        [0, 0.5, 1], 0.05, high=high, process_noise=[1.0], device=device,
+        measurements=[ergode.Measurement(0.5, seen, 0.6, 0.09)],
+    )  # fmt: skip
+    np.testing.assert_allclose(balance(found), 1.0, rtol=0, atol=1e-12)
+    assert float(found["log_evidence"][0]) == pytest.approx(math.log(after.sum()), abs=0.002)
+    np.testing.assert_allclose(found["survival"], [1.0, 1.0, left.sum()], rtol=0, atol=0.002)
+    np.testing.assert_allclose(float(found["mean"][-1, 0]), x @ left / left.sum(), atol=0.004)
 
 
 def negative(y, t, p):
@@ -302,7 +338,8 @@ def test_a_run_with_checkpoints_has_the_same_bits(tmp_path):
     assert "absorbing" in str(ergode.inputs(whole))
 
 
-def test_cuda_kernels_compile():
+@pytest.mark.parametrize("absorbs", [True, False])
+def test_cuda_kernels_compile(absorbs):
     pytest.importorskip("numba_cuda")
     from ergode.core import cuda
 
@@ -310,7 +347,7 @@ def test_cuda_kernels_compile():
     lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), is_rotated=False).periodic(np.ones(1))
     bindings = specialize.bindings_of(
         FIELD, [lattice], GRIDS["split"], Noise(np.eye(1)), "grid",
-        limits=specialize.Limits(between, 0.0, np.inf, absorbs=True), killing=at_times,
+        limits=specialize.Limits(between, 0.0, np.inf, absorbs), killing=at_times,
     )  # fmt: skip
     kernel = specialize.advance_kernel(bindings, "float64", "grid")
     grid, masses, frame, control = arguments(FIELD, "float64")

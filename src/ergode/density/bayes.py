@@ -1,4 +1,9 @@
-"""Bayes' theorem on the grid: the mass of each cell times the likelihood at its centre."""
+"""Bayes' theorem on the grid: the mass of each cell times the likelihood at its centre.
+
+Where the likelihood jumps within a cell, or is far narrower than the cell, its mean over points of
+the cell counts. A cell is such a cell if the second difference of the logarithm, from the centre to
+two opposite faces, is above one. The points are an additive recurrence (Roberts' numbers).
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.compiler.language import atomic_max, no_unroll, real
+from ergode.core.compiler.language import atomic_max, no_unroll, noinline_cpu, option, real, unroll
 from ergode.core.devices import Device, resolve
 from ergode.core.group import accumulate, barrier, group_of, share
 from ergode.density.grid.cells import (
+    ABSORBED,
     CLIPPED,
     COUNTERS,
     KEY,
+    KILLED_MASS,
     LOADED,
     LOST,
     PRUNED,
@@ -38,13 +45,61 @@ from ergode.density.grid.lattice import (
     frame_of,
     frame_rows,
     point,
+    shifted,
 )
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.measurement import Measurement
 
+SAMPLED = option(True)
+"""Whether cells in which the likelihood jumps take its mean."""
+
+_BENT = np.float64(1.0)
+_POINTS = 128
+
+
+@noinline_cpu
+def _at(z, t, frame, value, precision):
+    """Log-likelihood at a point, up to a constant."""
+    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    return np.float64(likelihood.log_likelihood(point(z, frame), t, p, value, precision))
+
+
+def _most_bent(z, here, t, frame, value, precision):
+    """Largest second difference of the log-likelihood within a cell."""
+    most = np.float64(0.0)
+    for d in range(DIMENSION):
+        above = _at(shifted(z, d, real(0.5), frame), t, frame, value, precision)
+        below = _at(shifted(z, d, real(-0.5), frame), t, frame, value, precision)
+        if max(above, below, here) > -math.inf:
+            bend = abs(above + below - 2.0 * here)
+            most = max(most, bend if bend < math.inf else np.float64(math.inf))
+    return most
+
+
+def _mean(z, here, t, frame, value, precision):
+    """Logarithm of the mean likelihood over the points of a cell."""
+    root = np.float64(1.5)  # of x^(DIMENSION + 1) = x + 1
+    for _ in range(40):
+        root = math.pow(1.0 + root, 1.0 / (DIMENSION + 1.0))
+    top = here
+    total = np.float64(0.0)
+    for n in range(_POINTS):
+        fraction = np.float64(n) + 0.5
+        place = z
+        for d in unroll(range(DIMENSION)):
+            x = 0.5 + fraction * math.pow(root, -(d + 1.0)) if DIMENSION > 1 else fraction / _POINTS
+            place = shifted(place, d, real(x - math.floor(x) - 0.5), frame)
+        found = _at(place, t, frame, value, precision)
+        if found > top:
+            total *= math.exp(top - found) if top > -math.inf else 0.0
+            top = found
+        if found > -math.inf:
+            total += math.exp(found - top)
+    return top + math.log(total / _POINTS) if total > 0.0 else here
+
 
 def at_cell(index, stride, keys, counters, t, frames, values, precisions, out):
-    """Log-likelihood at the centre of one cell of one density, up to a constant.
+    """Log-likelihood in one cell of one density, up to a constant.
 
     Model: `values` [density, component], `precisions` [density, component, component]. Out: `out`
     [density, stride].
@@ -53,9 +108,11 @@ def at_cell(index, stride, keys, counters, t, frames, values, precisions, out):
     number = index - which * stride
     if number > 0 and number < counters[which, USED]:
         frame = frame_of(frames, which)
-        y = point(centre_of(keys[which, number] & KEY, frame), frame)
-        p = tuple(frame.parameters[j] for j in range(PARAMETERS))
-        found = likelihood.log_likelihood(y, t, p, values[which], precisions[which])
+        z = centre_of(keys[which, number] & KEY, frame)
+        value, precision = values[which], precisions[which]
+        found = _at(z, t, frame, value, precision)
+        if SAMPLED and _most_bent(z, found, t, frame, value, precision) > _BENT:
+            found = _mean(z, found, t, frame, value, precision)
         out[which, number] = found
 
 
@@ -126,17 +183,20 @@ def reweigh(
             counters[PRUNED] = 0
             counters[LOST] = 0
             counters[CLIPPED] = 0
+            counters[ABSORBED] = 0
+            counters[KILLED_MASS] = 0
             counters[SINCE] = 0
 
 
 def _kernel(
-    measurement: Measurement, lattices: Sequence[Lattice], parameter_count: int
+    measurement: Measurement, lattices: Sequence[Lattice], parameter_count: int, is_sampled: bool
 ) -> kernels.Kernel:
     bindings = likelihood.bindings_of(measurement) | {
         DIMENSION: lattices[0].dimension,
         BITS: lattices[0].bits,
         PARAMETERS: parameter_count,
         ROTATED: any(lattice.is_rotated for lattice in lattices),
+        SAMPLED: is_sampled,
     }
     return kernels.for_each(at_cell, bindings=bindings)
 
@@ -156,7 +216,9 @@ def evaluate(
     device = resolve("cpu")
     frame = Frame(*device.put_together(frame_rows([lattice], parameters[None])))
     places = np.zeros(1, np.int64)
-    find_likelihoods(one, places, [lattice], device, frame, numbered, counters, out)
+    find_likelihoods(
+        one, places, [lattice], device, frame, numbered, counters, out, is_sampled=False
+    )
     return out[0, 1:]
 
 
@@ -169,14 +231,15 @@ def find_likelihoods(
     keys: Any,
     counters: Any,
     out: Any,
+    is_sampled: bool = True,
 ) -> np.ndarray:
-    """Store log-likelihoods at the centres of cells in `out`; return constants to be added.
+    """Store log-likelihoods of cells in `out`; return constants to be added.
 
     `places` [density] are indices of densities among those that run side by side. On the device
     are the frame in double precision, keys [density, cell], counters [density, word] and `out`
     [density, stride].
     """
-    kernel = _kernel(measurement, lattices, frame.parameters.shape[1])
+    kernel = _kernel(measurement, lattices, frame.parameters.shape[1], is_sampled)
     values, precisions, constants = likelihood.numbers_of(measurement, places)
     values_there, precisions_there = device.put_together([values, precisions])
     count, stride = out.shape

@@ -19,6 +19,9 @@ KILLING = "a killing rate"
 WALLS = "a grid has the law of first passage by region= and boundary='absorbing'"
 """What takes the place of a closest approach."""
 
+COMPARED_MOST = 0.1
+"""Largest difference of a sum from drawn points, in deviations: above it, a grid is as good."""
+
 MEASURED_MOST = 100
 """Number of measured values of all densities above which a fixed grid takes less time."""
 
@@ -60,9 +63,10 @@ def choose(
     if not is_wide(asked, noise):
         return "flow", "no noise, no walls: points that follow the flow have no numerical diffusion"
     bend = bend_of(asked, of_carrier)
-    if bend.size > BEND_MOST:
-        return "split", f"a fixed grid: {bend.told}, more than {BEND_MOST}"
-    return "flow", f"weak noise: {bend.told}, at most {BEND_MOST}"
+    most = COMPARED_MOST if bend.is_compared else BEND_MOST
+    if bend.size > most:
+        return "split", f"a fixed grid: {bend.told}, more than {most}"
+    return "flow", f"weak noise: {bend.told}, at most {most}"
 
 
 def is_wide(asked: Estimation, noise: Noise | None) -> bool:

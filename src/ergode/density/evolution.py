@@ -99,10 +99,12 @@ class Evolution:
             retained=loss_rate is not None,
         )  # fmt: skip
         self._keeps_spread, self._kills = keeps_spread(noise, bounds), killing is not None
+        self._is_lossy = self._kills or (bounds is not None and bounds.absorbs)
         keeps_all = self.method.unsplit and keeps_fluxes(lattice.dimension, device.target)
         self._memory = Memory(
             lattice.dimension, precision, lattice.dimension if keeps_all else 1,
-            self._keeps_spread, bounds is not None and bounds.absorbs, self._kills,
+            self._keeps_spread, 0 if bounds is None else bounds.wall_rows(lattice.dimension),
+            self._kills,
         )  # fmt: skip
         self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
         spread = None if noise is None else np.stack([noise.spread(one) for one in lattices])
@@ -337,7 +339,9 @@ class Evolution:
             [((self.count, 4), np.int64), ((self.count, 2), np.float64)]
         )
         self.device.copy(np.full((self.count, 2), -np.inf), outcome)
-        kernel = reweigh_kernel(self.precision, self._thread_group, self._runner.blocks)
+        kernel = reweigh_kernel(
+            self.precision, self._thread_group, self._runner.blocks, self._is_lossy
+        )
         arguments = (self._cells, self._masses, log, self._device_control, sums, outcome)
         self._start(kernel, arguments)
         self.settle()

@@ -15,7 +15,7 @@ from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError, PlanError
 from ergode.density.bayes import evaluate
 from ergode.density.grid.lattice import DIMENSIONS_MOST, Lattice
-from ergode.density.specialize import Limits
+from ergode.density.specialize import Limits, capacities
 from ergode.models.estimation.covariances import root_of
 from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
 
@@ -126,6 +126,8 @@ def _default_widths(covariance: bytes, scale: float) -> np.ndarray:
     widths.flags.writeable = False
     return widths
 
+
+_OUTSIDE = "the prior lies wholly outside the region"
 
 _PLACES_IN_CELL = 8  # distinct numbers along each axis of a cell, at least
 
@@ -266,21 +268,29 @@ def within(
     parameters: np.ndarray,
     keys: np.ndarray,
     mass: np.ndarray,
+    counted: bool,
 ) -> tuple[np.ndarray, np.ndarray, Limits | None]:
     """The admissible cells with their masses normalised, and the limits.
 
-    If the lower limit is NaN, the range is that of these cells.
+    If the lower limit is NaN, the range is that of these cells. A cell that the edge of a region
+    cuts has its share of the mass, unless masses were `counted`.
 
     Raises a PlanError if no cell is admissible.
     """
     if limits is None:
         return keys, mass, None
+    if limits.cuts or limits.absorbs:
+        share = capacities(limits, lattice, parameters, keys)
+        mass = np.where(share > 0, mass, 0.0) if counted else mass * share
+        if not mass.any():
+            raise PlanError(_OUTSIDE)
+        return keys[mass > 0], mass[mass > 0] / mass.sum(), limits
     values = evaluate(limits.function, lattice, parameters, keys)
     if np.isnan(limits.least):
         limits = replace(limits, least=float(values.min()), largest=float(values.max()))
     inside = (values >= limits.least) & (values <= limits.largest)
     if not inside.any():
-        raise PlanError("the prior lies wholly outside the region")
+        raise PlanError(_OUTSIDE)
     return keys[inside], mass[inside] / mass[inside].sum(), limits
 
 

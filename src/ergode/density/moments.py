@@ -18,13 +18,13 @@ import numpy as np
 from ergode.core.compiler.language import atomic_max, no_unroll, noinline_cpu, unroll
 from ergode.core.group import accumulate, barrier, share
 from ergode.density.grid.cells import COUNTERS, KEY, MASS_UNIT, TURN, USED, units
+from ergode.density.grid.cut import is_admissible
 from ergode.density.grid.lattice import (
     DIMENSION,
     PERIODIC,
     Lattice,
     beside,
     coordinate,
-    is_admissible,
     turns_of,
 )
 

@@ -45,12 +45,6 @@ if TYPE_CHECKING:
 _LOST_MOST = 0.01  # fraction of probability dropped, without a warning
 
 
-_NO_SURVIVAL = (
-    "measurements and {name} are both given; expected one of them, because a measured density is "
-    "normalised and has no survival"
-)
-
-
 @divisible("density", axis_of_densities, rows=ROWS)
 def propagate(
     whole: Whole,
@@ -114,9 +108,8 @@ def propagate(
         include the measurement.
     measurements : sequence of Measurement
         In any order; several may have the same time. A value with an axis in front gives one value
-        to each density. The likelihood is taken at the centres of cells: if it has a jump, the jump
-        is up to half a cell off, and errors fall in proportion to the width. Otherwise they fall
-        with its square.
+        to each density. The likelihood is taken at the centres of cells; where it jumps within a
+        cell, its mean over 128 points of the cell counts.
     maneuvers : sequence of Maneuver
         Jumps of the state with their covariance, in any order. At equal times a maneuver acts
         before a measurement, and before results are reported. Its change moves the whole grid, and
@@ -192,20 +185,19 @@ def propagate(
         ``region(y, t, p)`` returns a tuple with one number, positive inside the allowed region.
         The prior is restricted to it. The `boundary` says what its edge does.
     boundary : {"reflecting", "absorbing"}
-        ``"reflecting"``: no probability leaves the `region`. Its edge is along faces of cells: a
-        cell is inside if its centre is. So the edge is up to half a cell off, and errors fall in
-        proportion to the width. ``"absorbing"``: probability that reaches the edge leaves. The
+        ``"reflecting"``: no probability leaves the `region`. Its edge cuts cells, and errors fall
+        with the square of the width if the function has a slope at the edge. A function without,
+        such as one of values 1 and -1, has its edge along faces of cells. A prior of `Samples`
+        should be inside. ``"absorbing"``: probability that reaches the edge leaves. The
         result has the law of first passage, ``mass_absorbed``, and ``survival``. The edge lies
         where the function is zero between two centres (linearly). With noise across the edge,
         errors fall nearly with the square of the width; without, this is so for an edge along
-        faces, and an oblique edge has errors in proportion to the width. Not with measurements.
+        faces, and an oblique edge has errors in proportion to the width.
     killing_rate : function, optional
         ``killing_rate(y, t, p)`` returns a tuple with one rate, not negative [1 / time]:
         probability vanishes at this rate, as by decay, capture or failure (the killing of a
-        process). On a grid a step is at most half of the time 1 / rate, and there are no
-        measurements. With ``"flow"`` the rate is integrated along each path, and measurements are
-        allowed: what is measured has survived, so that survival and evidence are
-        those given survival up to the latest measurement.
+        process). On a grid a step is at most half of the time 1 / rate. With ``"flow"`` the rate is
+        integrated along each path.
     periodic : mapping of str to float, optional
         Period of each variable that is an angle, such as ``{"theta": 2 * math.pi}``. Its cells
         close a circle; they are a little narrower than `width`, so that they divide the period. The
@@ -264,7 +256,9 @@ def propagate(
         With an absorbing boundary or a killing rate, ``survival(time)`` is the probability that is
         left, and ``mass_absorbed`` and ``mass_killed`` are what has been taken by then.
         ``result["mass_absorbed"].differentiate("time")`` is the density of the time of first
-        passage. Means, covariances and cells are those given survival.
+        passage. Means, covariances and cells are those given survival. What is measured has
+        survived: evidence is that given survival, and after a measurement these are
+        probabilities since then.
         Of many densities all but the cells have their dims in front:
         ``result.isel(trajectory=3)`` is one of them.
 
@@ -330,8 +324,6 @@ def propagate(
     periods = periods_of(asked, periodic)
     also = KILLING if killing is not None else ""
     also = also or ("periodic variables" if periods is not None else "")
-    if limits is not None and limits.absorbs and asked.measurements:
-        raise PlanError(_NO_SURVIVAL.format(name="boundary='absorbing'"))
     if limits is not None and asked.maneuvers:
         name = "region" if conserved is None else "conserved"
         raise PlanError(
@@ -367,8 +359,6 @@ def propagate(
             ),
         )  # fmt: skip
     on_grid = GRIDS.get(scheme)
-    if killing is not None and asked.measurements and on_grid is not None:
-        raise PlanError(_NO_SURVIVAL.format(name="killing_rate") + "; or scheme='flow'")
     if smooth and on_grid is not None:
         raise PlanError(
             f"smooth=True is for scheme='flow'; '{scheme}' forgets where mass came from"
@@ -411,7 +401,9 @@ def propagate(
                 keep=keep, show=progress,
                 options=of_carrier, is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
             )  # fmt: skip
-            if solver.is_wide and (reason == "asked for" or killing is not None):
+            if solver.is_wide and (
+                reason == "asked for" or killing is not None or "drawn points" in reason
+            ):
                 solver.bend_time = bend_of(asked, of_carrier).time
             solver.solve()
             found = together(solver.records)

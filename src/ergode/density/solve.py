@@ -153,8 +153,9 @@ class Solver:
             priors, limits = [], []
             for which, one in zip(some.tolist(), each[start:stop], strict=True):
                 keys, mass, limit = within(
-                    self.limits, self.lattices[which], values[which], one.keys, one.mass
-                )
+                    self.limits, self.lattices[which], values[which], one.keys, one.mass,
+                    isinstance(asked.priors[which], Samples),
+                )  # fmt: skip
                 priors.append((keys, mass))
                 limits += [limit] if limit is not None else []
             evolution = Evolution(

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from ergode.core import group, kernels
+import numpy as np
+
+from ergode.core import devices, group, kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.density import bayes
-from ergode.density.grid import growth, lattice, pruning
+from ergode.density.grid import cut, growth, lattice, pruning
 from ergode.density.grid.lattice import Lattice
 from ergode.density.methods import Method
 from ergode.density.noise import Noise, depends_on_time
@@ -34,6 +36,15 @@ class Limits:
     least: float
     largest: float
     absorbs: bool = False  # whether mass that reaches the edge leaves
+
+    @property
+    def cuts(self) -> bool:
+        """Whether this is a region with an edge that reflects, and cuts cells."""
+        return not self.absorbs and self.largest == np.inf
+
+    def wall_rows(self, dimension: int) -> int:
+        """Rows of the array that holds what is kept of walls."""
+        return 2 * dimension + 1 if self.absorbs else self.cuts * (dimension + 1)
 
 
 def keeps_fluxes(dimension: int, target: Target) -> bool:
@@ -86,12 +97,14 @@ def _bindings_of_model(
     if noise is not None:
         noisy = tuple((noise.spread(first) != 0).tolist())
     absorbs = limits is not None and limits.absorbs
+    cuts = limits is not None and limits.cuts
     return _bindings_of_field(field, lattices, noise, limits, killing) | {
         lattice.BITS: first.bits,
         lattice.PERIODIC: first.turns is not None,
         lattice.VARYING: varies(field, noise, killing),
         lattice.NOISY: noisy,
         lattice.ABSORBING: absorbs,
+        lattice.CUT: cuts,
         lattice.LOSSY: absorbs or killing is not None,
         lattice.SPREAD_KEPT: keeps_spread(noise, limits),
         advance.ANY_NOISE: any(noisy),
@@ -101,7 +114,7 @@ def _bindings_of_model(
 def keeps_spread(noise: Noise | None, limits: Limits | None) -> bool:
     """Whether the spread of noise is kept for each cell."""
     return noise is not None and (
-        noise.function is not None or (limits is not None and limits.absorbs)
+        noise.function is not None or (limits is not None and (limits.absorbs or limits.cuts))
     )
 
 
@@ -180,8 +193,30 @@ def forcing_kernel(
 
 @cache
 def reweigh_kernel(
-    precision: Precision, thread_group: ThreadGroup, blocks: int = 1
+    precision: Precision, thread_group: ThreadGroup, blocks: int = 1, lossy: bool = False
 ) -> kernels.Kernel:
-    """The kernel `reweigh`, which does not depend on field and grid."""
-    bindings = _thread_group_bindings(thread_group, blocks)
+    """The kernel `reweigh`, which does not depend on field and grid; `lossy`: see `LOSSY`."""
+    bindings = _thread_group_bindings(thread_group, blocks) | {lattice.LOSSY: lossy}
     return kernels.kernel(bayes.reweigh, bayes.reweigh, precision=precision, bindings=bindings)
+
+
+def capacities(
+    limits: Limits, first: lattice.Lattice, parameters: np.ndarray, keys: np.ndarray
+) -> np.ndarray:
+    """Shares of a prior's cells that the edge of a region may cut, on the CPU; 0: outside."""
+    bindings = {
+        lattice.limited_by: UserFunction(limits.function, (1,)),
+        lattice.DIMENSION: first.dimension,
+        lattice.BITS: first.bits,
+        lattice.PARAMETERS: len(parameters),
+        lattice.ROTATED: first.is_rotated,
+        lattice.LIMITED: True,
+        lattice.CUT: limits.cuts,
+    }
+    kernel = kernels.for_each(cut.capacities, bindings=bindings)
+    device = devices.resolve("cpu")
+    rows = lattice.frame_rows([first], parameters[None], None, [(limits.least, limits.largest)])
+    out = np.zeros(len(keys))
+    with kernels.readable_errors():
+        device.run(kernel, len(keys), keys, lattice.Frame(*device.put_together(rows)), out)
+    return out

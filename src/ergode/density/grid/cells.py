@@ -26,9 +26,11 @@ from ergode.core.compiler.language import (
     unroll,
 )
 from ergode.core.group import APART
+from ergode.density.grid.cut import cut, drawn_in, is_admissible
 from ergode.density.grid.lattice import (
     ABSORBING,
     BITS,
+    CUT,
     DIMENSION,
     DIMENSIONS_MOST,
     KILLED,
@@ -39,13 +41,15 @@ from ergode.density.grid.lattice import (
     beside,
     centre_of,
     face_rates,
-    is_admissible,
+    is_allowed,
     is_inside,
     killing_rate,
+    shifted,
     spreads,
 )
 from ergode.density.grid.walls import find_walls
 
+_HEAPED = 3.0  # least number of steps in which drift towards an edge crosses a cell
 _KILLED_FAST = 2.0  # least number of steps in the time in which a rate kills most of a cell's mass
 
 OWN_FACES = option(False)
@@ -104,7 +108,9 @@ class Cells(NamedTuple):
     key: Any  # int64 [capacity]
     rate: Any  # real [dimension, capacity]: cells per unit of time, on the face above
     spread: Any  # real [dimension, capacity], if kept: fraction per unit of time each way
-    walls: Any  # real [2 x dimension + 1, capacity], if walls absorb: see `walls`
+    # real [2 x dimension + 1, capacity], if walls absorb: see `walls`;
+    # real [dimension + 1, capacity], if they cut cells: see `cut`
+    walls: Any
     decay: Any  # real [capacity], if mass is killed: fraction per unit of time
     above: Any  # uint32 [dimension, capacity]: number of the neighbour
     below: Any  # uint32 [dimension, capacity]
@@ -283,6 +289,13 @@ def _raise_to(values, at, value):
         atomic_max(values, at, value)
 
 
+def _opens(key, z, d, way, frame):
+    """Whether mass may cross the face of a cell above (`way` 1) or below (-1)."""
+    if CUT and not is_allowed(shifted(z, d, real(0.5 * way), frame), frame):
+        return False
+    return is_admissible(beside(key, d, way, frame), frame)
+
+
 def survey(i, t, cells, frame):
     """Compute the rates on the faces of a cell, and which neighbours its mass needs.
 
@@ -291,6 +304,8 @@ def survey(i, t, cells, frame):
     z = centre_of(cells.key[i], frame)
     above = face_rates(t, z, real(0.5), frame)
     below = above if OWN_FACES else face_rates(t, z, real(-0.5), frame)
+    if CUT:
+        faster, towards = cut(i, z, cells, frame)
     bits = np.uint32(0)
     bound = real(0.0)
     all_finite = True
@@ -300,28 +315,44 @@ def survey(i, t, cells, frame):
             # On the face of an inadmissible cell the field need not be defined.
             key = cells.key[i]
             rate = rate if math.isfinite(rate) else real(0.0)
-            if (not math.isfinite(above[d]) and is_admissible(beside(key, d, 1, frame), frame)) or (
-                not math.isfinite(below[d]) and is_admissible(beside(key, d, -1, frame), frame)
+            if (not math.isfinite(above[d]) and _opens(key, z, d, 1, frame)) or (
+                not math.isfinite(below[d]) and _opens(key, z, d, -1, frame)
             ):
                 rate = real(math.inf)
                 all_finite = False
+        if CUT and OWN_FACES:
+            # Mass that flows into a missing cell would be lost.
+            rate = rate if is_admissible(beside(cells.key[i], d, 1, frame), frame) else real(0.0)
         cells.rate[d, i] = rate
         if rate > 0.0 or NOISY[d]:
             bits = np.uint32(bits | np.uint32(1 << d))
         if below[d] < 0.0 or NOISY[d]:
             bits = np.uint32(bits | np.uint32(1 << (16 + d)))
         fraction = abs(rate)
+        if CUT:  # along the edge
+            fraction *= 1.0 + max(faster[d] - 1.0, real(0.0)) * (1.0 - towards[d] * towards[d])
         bound = bound + fraction if SUM_OF_RATES else max(bound, fraction)
     if not VARYING:  # else the needed neighbours may have changed
         bits = np.uint32((cells.flow[i] & COMPLETE) | bits)
     cells.flow[i] = bits
     _raise_to(cells.fastest, 0, bound if all_finite else real(math.inf))
+    if CUT:
+        z = drawn_in(z, frame)
     if SPREAD_KEPT:
         spread = spreads(t, z, frame)
         bound = real(0.0)
         for d in unroll(range(DIMENSION)):
             cells.spread[d, i] = spread[d]
-            bound += spread[d]
+            bound += max(faster[d], real(1.0)) * spread[d] if CUT else spread[d]
+        if CUT:
+            speed = real(0.0)
+            across = real(0.0)
+            for d in unroll(range(DIMENSION)):
+                speed -= real(0.5) * (above[d] + below[d]) * towards[d]
+                across += spread[d] * towards[d] * towards[d]
+            if across > 0.0:
+                # What drift heaps up at the edge in a step creeps along it, until noise acts.
+                _raise_to(cells.fastest, 0, _HEAPED * speed)
         _raise_to(cells.fastest, 1, bound if math.isfinite(bound) else real(math.inf))
     if ABSORBING:
         _raise_to(cells.fastest, 0, find_walls(i, t, z, cells, frame))

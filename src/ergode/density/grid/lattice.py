@@ -130,6 +130,9 @@ LIMITED = option(False)
 PERIODIC = option(False)
 """Whether any axis is periodic."""
 
+CUT = option(False)
+"""Whether the edge where `limited_by` becomes negative reflects, and cuts cells."""
+
 ABSORBING = option(False)
 """Whether mass leaves the grid where `limited_by` becomes negative."""
 
@@ -149,7 +152,7 @@ LOCAL_NOISE = option(False)
 """Whether noise depends on the state, time or parameters."""
 
 SPREAD_KEPT = option(False)
-"""Whether the spread of noise is kept for each cell: if it is local, or walls absorb."""
+"""Whether the spread of noise is kept for each cell: if it is local, or there is a region."""
 
 AMPLITUDES = option(False)
 """Whether `noise` returns square roots of variances."""
@@ -275,9 +278,9 @@ def is_allowed(z, frame):
     return True
 
 
-def is_admissible(key, frame):
-    """Whether a cell may have mass."""
-    return is_allowed(centre_of(key, frame), frame)
+def shifted(z, d, by, frame):
+    """The point `by` cells from `z` along dimension `d`."""
+    return tuple(z[j] + by * frame.width[j] if j == d else z[j] for j in range(DIMENSION))
 
 
 def field_at(t, y, frame):

@@ -22,7 +22,7 @@ class Memory(NamedTuple):
     precision: Precision
     flux_rows: int  # of `Masses.flux`
     keeps_spread: bool
-    absorbs: bool
+    wall_rows: int  # of `Cells.walls`
     kills: bool
 
     @property
@@ -32,7 +32,7 @@ class Memory(NamedTuple):
         # The table has two to four slots per cell, of 16 bytes each.
         rates = 2 if self.keeps_spread else 1
         values = rates * self.dimension + 3 + self.flux_rows + self.kills
-        values += self.absorbs * (2 * self.dimension + 1)
+        values += self.wall_rows
         return 8 + 4 + 8 + 1 + values * word + 8 * self.dimension + 4 * 16
 
     def arrays(
@@ -41,7 +41,7 @@ class Memory(NamedTuple):
         """Zeros for `count` densities, each with room for `capacity` cells."""
         real, along = self.precision, (self.dimension, capacity)
         spread = along if self.keeps_spread else (1, 1)
-        walls = (2 * self.dimension + 1, capacity) if self.absorbs else (1, 1)
+        walls = (self.wall_rows, capacity) if self.wall_rows else (1, 1)
         decay = (capacity,) if self.kills else (1,)
         table = 1 << int(np.ceil(np.log2(2 * capacity)))
         barrier_words = APART * (1 + _BARRIER_WORDS_MOST * device.core_count)

@@ -37,7 +37,7 @@ from __future__ import annotations
 import math
 
 from ergode.core.compiler.language import real, unroll
-from ergode.density.grid.lattice import DIMENSION, NOISY, drift, is_allowed, limited_value
+from ergode.density.grid.lattice import DIMENSION, NOISY, drift, is_allowed, limited_value, shifted
 
 _THETA_LEAST = 1e-6
 _MOVED_MOST = 0.01  # cells that steps move a wall
@@ -52,11 +52,6 @@ def _hurry(v, s):
     return min((v * v / math.sqrt(2.0 * s) / _MOVED_MOST) ** (2.0 / 3.0), _HURRY_MOST * v)
 
 
-def _shifted(z, d, by, frame):
-    """The point `by` cells from `z` along dimension `d`."""
-    return tuple(z[j] + by * frame.width[j] if j == d else z[j] for j in range(DIMENSION))
-
-
 def _distance(here, there):
     """Theta, from the values of `limited_by` at the centre of a cell and of its neighbour."""
     theta = here / (here - there)
@@ -66,7 +61,7 @@ def _distance(here, there):
 def _speed(t, z, d, side, theta, frame):
     """Velocity towards the wall [cells a unit of time]; at the centre, if infinite on the wall."""
     sign = real(1 - 2 * side)
-    v = sign * drift(t, _shifted(z, d, sign * theta, frame), frame)[d] / frame.width[d]
+    v = sign * drift(t, shifted(z, d, sign * theta, frame), frame)[d] / frame.width[d]
     if not math.isfinite(v):
         v = sign * drift(t, z, frame)[d] / frame.width[d]
     return v
@@ -102,7 +97,7 @@ def find_walls(i, t, z, cells, frame):
         total += s
         for side in unroll(range(2)):
             row = 2 * d + side
-            beside = _shifted(z, d, real(1 - 2 * side), frame)
+            beside = shifted(z, d, real(1 - 2 * side), frame)
             cells.walls[row, i] = real(0.0)
             if is_allowed(beside, frame):
                 stays += s

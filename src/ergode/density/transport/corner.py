@@ -22,8 +22,9 @@ import numpy as np
 from ergode.core.compiler.language import no_unroll, real, unroll
 from ergode.core.group import accumulate, barrier, edge, share
 from ergode.density.grid.cells import ABSORBED, CLIPPED, LOST, units
+from ergode.density.grid.cut import at_most, density
 from ergode.density.grid.growth import note_due
-from ergode.density.grid.lattice import ABSORBING, DIMENSION
+from ergode.density.grid.lattice import ABSORBING, CUT, DIMENSION
 from ergode.density.grid.walls import at_cut, escaping
 from ergode.density.transport.fluxes import EAGER, FLUXES_FIRST, find_fluxes
 
@@ -43,7 +44,9 @@ def transverse(i, step, cells, p):
         above = cells.above[d, i]
         inward = max(cells.rate[d, below], real(0.0))
         outward = min(cells.rate[d, i], real(0.0)) if above != 0 else real(0.0)
-        total += inward * (p[i] - p[below]) + outward * (p[above] - p[i])
+        here = density(i, p, cells)
+        total += inward * (here - density(below, p, cells))
+        total += outward * (density(above, p, cells) - here)
     return 0.5 * step * total
 
 
@@ -67,11 +70,16 @@ def gather(d, i, k, cells, p, s):
     beyond = cells.rate[d, under if upward else k]
     beyond = beyond if far != 0 else real(0.0)
     up = i if upward else k
-    here, there = p[i], p[k]
+    here, there, behind = density(i, p, cells), density(k, p, cells), density(far, p, cells)
+    corners = s[up]
     if ABSORBING:
         here, there = at_cut(d, i, k, upward, here, there, cells)
         rate = rate if cells.walls[2 * d, i] == 0.0 else real(0.0)
-    return rate, beyond, here, there, p[far], s[up], real(1.0) if k != 0 else real(0.0)
+    if CUT:
+        share_open = cells.walls[d, i]
+        here, there, behind = share_open * here, share_open * there, share_open * behind
+        corners *= share_open
+    return rate, beyond, here, there, behind, corners, real(1.0) if k != 0 else real(0.0)
 
 
 def moved(step, rate, beyond, here, there, far, corners, joined):
@@ -96,12 +104,12 @@ def update(i, step, cells, p, s):
     for d in unroll(range(DIMENSION)):
         below = cells.below[d, i]
         above = cells.above[d, i]
-        out = moved(step, *gather(d, i, above, cells, p, s))
+        out = at_most(moved(step, *gather(d, i, above, cells, p, s)), i, above, p)
         mass -= out
         if above == 0:
             lost += out
         if below != 0:
-            mass += moved(step, *gather(d, below, i, cells, p, s))
+            mass += at_most(moved(step, *gather(d, below, i, cells, p, s)), below, i, p)
     return mass, lost
 
 
@@ -178,6 +186,9 @@ def find_fluxes_cpu(group, used, step, cells, masses, p):
                 block[n] = moved(
                     step, rate[n], beyond[n], here[n], there[n], far[n], corners[n], joined[n]
                 )
+            if CUT:
+                for n in range(count):
+                    block[n] = at_most(block[n], first + n, above[first + n], p)
             for n in range(count):
                 if joined[n] == 0.0:
                     lost += units(block[n])
@@ -191,7 +202,7 @@ def find_fluxes_cuda(group, used, step, cells, masses, p):
         i = np.uint32(n)
         for d in unroll(range(DIMENSION)):
             above = cells.above[d, i]
-            flux = moved(step, *gather(d, i, above, cells, p, masses.half))
+            flux = at_most(moved(step, *gather(d, i, above, cells, p, masses.half)), i, above, p)
             masses.flux[d, i] = flux
             if above == 0:
                 lost += units(flux)

@@ -37,8 +37,9 @@ import numpy as np
 from ergode.core.compiler.language import no_unroll, noinline_cpu, real, unroll
 from ergode.core.group import accumulate, barrier, share
 from ergode.density.grid.cells import ABSORBED, CLIPPED, REACHED, units
+from ergode.density.grid.cut import density
 from ergode.density.grid.growth import expand
-from ergode.density.grid.lattice import ABSORBING, DIMENSION, NOISY, SPREAD_KEPT
+from ergode.density.grid.lattice import ABSORBING, CUT, DIMENSION, NOISY, SPREAD_KEPT
 
 # Lengths of steps, 2 S dt. Below the first, the error of an Euler step is less than that of the
 # cells. The second is for a density that may be two cells wide. The last takes 15 stages.
@@ -100,7 +101,13 @@ def change(i, cells, p, frame):
         if NOISY[d]:
             above = cells.above[d, i]
             below = cells.below[d, i]
-            if SPREAD_KEPT:
+            if CUT:
+                here = cells.spread[d, i] * density(i, p, cells)
+                over = cells.spread[d, above] * density(above, p, cells) - here
+                under = cells.spread[d, below] * density(below, p, cells) - here
+                total += cells.walls[d, i] * over if above != 0 else real(0.0)
+                total += cells.walls[d, below] * under if below != 0 else real(0.0)
+            elif SPREAD_KEPT:
                 spread = cells.spread
                 here = spread[d, i] * p[i]
                 total += spread[d, above] * p[above] - here if above != 0 else real(0.0)

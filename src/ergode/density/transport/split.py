@@ -26,8 +26,9 @@ import numpy as np
 from ergode.core.compiler.language import no_unroll, real, unroll
 from ergode.core.group import accumulate, barrier, edge, share
 from ergode.density.grid.cells import ABSORBED, units
+from ergode.density.grid.cut import at_most, density
 from ergode.density.grid.growth import note_due
-from ergode.density.grid.lattice import ABSORBING, DIMENSION
+from ergode.density.grid.lattice import ABSORBING, CUT, DIMENSION
 from ergode.density.grid.walls import at_cut, escaping
 from ergode.density.transport.fluxes import EAGER, FLUXES_FIRST, find_fluxes
 
@@ -50,11 +51,15 @@ def gather(d, i, k, cells, p):
     beyond = cells.rate[d, under if upward else k]
     # Without a neighbour below, the field is taken as constant.
     beyond = rate if upward and under == 0 else beyond
-    here = p[i]
-    there = p[k] if k != 0 else here
+    here = density(i, p, cells)
+    there = density(k, p, cells) if k != 0 else here
+    behind = density(far, p, cells)
     if ABSORBING:
         here, there = at_cut(d, i, k, upward, here, there, cells)
-    return rate, beyond, here, there, p[far]
+    if CUT:
+        share_open = cells.walls[d, i]
+        here, there, behind = share_open * here, share_open * there, share_open * behind
+    return rate, beyond, here, there, behind
 
 
 def moved(step, rate, beyond, here, there, far):
@@ -86,9 +91,9 @@ def sweep(d, i, step, cells, p):
     above = cells.above[d, i]
     mass = p[i]
     if above != 0:
-        mass -= moved(step, *gather(d, i, above, cells, p))
+        mass -= at_most(moved(step, *gather(d, i, above, cells, p)), i, above, p)
     if below != 0:
-        mass += moved(step, *gather(d, below, i, cells, p))
+        mass += at_most(moved(step, *gather(d, below, i, cells, p)), below, i, p)
     return mass
 
 
@@ -146,10 +151,14 @@ def find_fluxes_cpu(group, used, d, step, cells, flux, p):
         block = flux[first : first + count]
         for n in range(count):
             block[n] = moved(step, rate[n], beyond[n], here[n], there[n], far[n])
+        if CUT:
+            for n in range(count):
+                block[n] = at_most(block[n], first + n, above[first + n], p)
 
 
 def find_fluxes_cuda(group, used, d, step, cells, flux, p):
     """Compute the fluxes through the faces above cells along one dimension."""
     for n in no_unroll(share(group, 1, used)):
         i = np.uint32(n)
-        flux[i] = moved(step, *gather(d, i, cells.above[d, i], cells, p))
+        above = cells.above[d, i]
+        flux[i] = at_most(moved(step, *gather(d, i, above, cells, p)), i, above, p)
