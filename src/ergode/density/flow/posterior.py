@@ -14,14 +14,14 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.density.flow import sums
+from ergode.density.flow import arrays, sums
 from ergode.density.flow.cells import Cells, added, columns, parts_of, run, run_parts
 from ergode.density.flow.placed import Points
 from ergode.density.flow.points import Start
-from ergode.density.flow.weighted import Weighted, brief
+from ergode.density.flow.weighted import Weighted
 
 _POWERS_MOST = 128  # that are tried, from one down; see `sums.temper`
-_TRIED = {True: 16, False: 2}  # powers at once on CUDA and on a CPU
+_TRIED = {True: 16, False: 1}  # powers at once on CUDA and on a CPU
 _SEEN = 8192  # points that tell a parabola
 
 
@@ -40,7 +40,7 @@ class Posterior(Weighted):
         self.device, self.count, self.start, self.cells = device, 1, start, cells
         self.size, _, self.point_count = cells.points.shape
         self.points, self.base, self.log_weights = cells.points, cells.log, log_weights
-        self._parts = parts_of(self.point_count)
+        self._parts = parts_of(device, self.point_count)
         self.tempered, self.smeared = log_weights, smeared
         self.top = self.own_top = 0.0  # of the tempered logarithms of weights, and of those by now
         # [1, point]: smeared logarithms of weights, with what points that are far away add.
@@ -69,11 +69,13 @@ class Posterior(Weighted):
     def _effective(self, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Effective numbers of points with some powers of the likelihood, and largest weights."""
         out = self.device.empty((3, count, self._parts), np.float64)
-        total = count * self._parts
-        self.device.run(
-            kernels.for_each(sums.temper), total, self.point_count, self._parts, first, self.base,
-            self.log_weights, out, **brief(total, count * self.point_count),
-        )  # fmt: skip
+        if self.device.is_cuda:
+            self.device.run(
+                kernels.for_each(sums.temper), count * self._parts, self.point_count, self._parts,
+                first, self.base, self.log_weights, out,
+            )  # fmt: skip
+        else:
+            arrays.temper(first, self.base, self.log_weights, out)
         top, whole, squares = np.asarray(self.device.get(out))
         tops = top.max(axis=1)
         with np.errstate(invalid="ignore"):

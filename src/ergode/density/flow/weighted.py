@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.density.flow import gaussians, sums
+from ergode.density.flow import arrays, gaussians, sums
 from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
@@ -19,6 +20,7 @@ from ergode.models.estimation.measurement import Measurement
 _GROUPS = 128  # groups whose sums the device adds up
 _GROUPS_MOST = 512  # groups whose largest weights one thread compares
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
+_BY_DIMENSION = sums.smear, sums.fold, sums.summit
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,32 @@ class Weighted:
     @property
     def groups(self) -> int:
         """Number of groups of points that are added apart."""
+        if not self.device.is_cuda:
+            return -(-self.point_count // arrays.PIECE)
         return sums.groups_of(self.point_count)
+
+    def pointwise(self, body: Callable[..., Any], *arguments: Any) -> None:
+        """Run a kernel for each point of each density, or on a CPU what it is in `arrays`."""
+        device, total = self.device, self.count * self.point_count
+        if device.is_cuda:
+            device.run(self._kernel_of(body), total, self.point_count, *arguments)
+        else:
+            arrays.divide_work(
+                device, getattr(arrays, body.__name__), self.count, total, *arguments
+            )
+
+    def groupwise(self, body: Callable[..., Any], *arguments: Any) -> None:
+        """The same for each group of points of each density."""
+        device, total = self.device, self.count * self.groups
+        if device.is_cuda:
+            device.run(self._kernel_of(body), total, self.point_count, self.groups, *arguments)
+        else:
+            function, terms = getattr(arrays, body.__name__), self.count * self.point_count
+            arrays.divide_work(device, function, total, terms, *arguments)
+
+    def _kernel_of(self, body: Callable[..., Any]) -> kernels.Kernel:
+        bindings = {lattice.DIMENSION: self.size} if body in _BY_DIMENSION else {}
+        return kernels.for_each(body, bindings=bindings)
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
@@ -203,15 +230,14 @@ class Weighted:
         See `sums.summit`.
         """
         device, groups = self.device, min(self.groups, _GROUPS_MOST)
-        found = device.empty((self.count, 2, groups), np.float64)
         out = device.empty((self.count, 1 + self.size), np.float64)
+        if not device.is_cuda:
+            self.pointwise(sums.summit, of, self.points, out)
+            return out
+        found = device.empty((self.count, 2, groups), np.float64)
         total = self.count * groups
-        device.run(
-            kernels.for_each(sums.largest), total, self.point_count, groups, of, found,
-            **brief(total, self.count * self.point_count),
-        )  # fmt: skip
-        kernel = kernels.for_each(sums.summit, bindings={lattice.DIMENSION: self.size})
-        device.run(kernel, self.count, groups, found, self.points, out, **brief(self.count, total))
+        device.run(kernels.for_each(sums.largest), total, self.point_count, groups, of, found)
+        device.run(self._kernel_of(sums.summit), self.count, groups, found, self.points, out)
         return out
 
     def _of_cells(self) -> dict[Any, Any]:
@@ -247,6 +273,12 @@ class Weighted:
 
         Of all points, and with factors `signs` [point]; see `sums.add_up`.
         """
+        if not (self.device.is_cuda or self._of_cells()):
+            out = np.empty((self.count, len(_asked(self.size)), 2, self.groups))
+            self.groupwise(
+                sums.add_up, summits, signs, self._edge, self.points, self.log_weights, out
+            )
+            return out
         rows, columns = _asked_on(self.device, self.size)
         count = rows.size
         out = self.device.empty((self.count, count, 2, self.groups), np.float64)
@@ -261,13 +293,14 @@ class Weighted:
 
     def gathered(self, found: Any) -> Any:
         """Sums [..., group] of fewer groups, on the device."""
+        if not self.device.is_cuda:
+            return found
         fewer = max(1, self.groups // _GROUPS)
         rows = found.size // self.groups
         out = self.device.empty((*found.shape[:-1], fewer), np.float64)
         self.device.run(
             kernels.for_each(sums.gather), rows * fewer, self.groups, fewer,
             found.reshape((rows, self.groups)), out.reshape((rows, fewer)),
-            **brief(rows * fewer, found.size),
         )  # fmt: skip
         return out
 
