@@ -49,7 +49,8 @@ def add_up(
     groups, size = out.shape[-1], summits.shape[1] - 1
     rows, columns = np.tril_indices(size)
     for which, group, some in _groups(start, stop, groups, log.shape[1]):
-        factors = np.ones((3 + size, some.stop - some.start))
+        factors = np.empty((3 + size, some.stop - some.start))
+        factors[0] = 1.0
         factors[1 : 1 + size] = points[:size, which, some]
         factors[1 : 1 + size] -= summits[which, 1:, None]
         np.exp(log[which, some] - summits[which, 0], out=factors[-2])
@@ -77,11 +78,11 @@ def fold(start: int, stop: int, beside: Any, summits: Any, points: Any, log: Any
         found = np.zeros(1 + size)
         for up, down in beside[:, :, some]:
             known = np.flatnonzero((up >= 0) & (down >= 0))
-            up, down, own = up[known], down[known], weight[known]
+            up, down, own = up.take(known), down.take(known), weight.take(known)
             found[0] += own.sum()
             for d in range(size):
                 state = np.asarray(points[d, which], np.float64)
-                bend = state[up] + state[down] - 2.0 * state[some][known]
+                bend = state.take(up) + state.take(down) - 2.0 * state[some].take(known)
                 found[1 + d] += np.einsum("p,p,p->", own, bend, bend)
         out[which, :, group] = found
 
@@ -117,8 +118,9 @@ def smear(
         np.sqrt(2.0 * np.maximum(below, 0.0), out=away[:-1], where=known)
         spread = np.zeros(below.size)
         for both in beside:
-            step = np.fmax(*(np.abs(away[there] - away[:-1]) for there in both))
-            spread += HALF_CELL * np.where(np.isnan(step), 0.0, step) ** 2
+            step = np.fmax(*(np.abs(away.take(there) - away[:-1]) for there in both))
+            np.fmax(step, 0.0, out=step)  # no neighbour, no step
+            spread += HALF_CELL * step * step
         wide = 1.0 + spread
         more = top - 0.5 * (away[:-1] ** 2 / wide + np.log(wide))
         smeared[which] = np.where(known, smeared[which] + more, -np.inf)
@@ -137,7 +139,7 @@ def mend(
         np.exp(smeared[which] - top, out=both[0, :-1], where=is_thin)
         np.exp(log[which] - top, out=both[1, :-1], where=is_thin)
         for up, down in beside:
-            both[:, :-1] = both[:, :-1] + both[:, up] + both[:, down]
+            both[:, :-1] += both.take(up, axis=1) + both.take(down, axis=1)
         near, seen = both[:, :-1]
         with np.errstate(divide="ignore", invalid="ignore"):
             met = np.where(seen * MET > near, log[which] + np.log(near / seen), smeared[which])
@@ -180,10 +182,10 @@ def mark_heavy(log: Any, least: float, out: Any) -> None:
 
 def changes(top: float, log: Any, beside: Any, central: Any, out: Any) -> None:
     some = np.flatnonzero(central)
-    weight = np.exp(log[0, some] - top)
-    for d, (up, down) in enumerate(beside[:, :, some]):
+    weight = np.exp(log[0].take(some) - top)
+    for d, (up, down) in enumerate(beside.take(some, axis=-1)):
         with np.errstate(invalid="ignore"):
-            change = log[0, up] - log[0, down]
+            change = log[0].take(up) - log[0].take(down)
         known = (up >= 0) & (down >= 0) & np.isfinite(change)
         own, change = weight[known], change[known]
         out[[d, len(beside) + d], 0] = np.einsum("p,p,p->", own, change, change), own.sum()
@@ -230,8 +232,8 @@ def parity(cells: Any, out: Any) -> None:
 
 
 def renumber(numbers: Any, chosen: Any, beside: Any, out: Any, is_edge: Any) -> None:
-    there = beside[..., chosen]
-    out[...] = np.where(there >= 0, numbers[there], -1)
+    there = beside.take(chosen, axis=-1)
+    out[...] = np.where(there >= 0, numbers.take(there), -1)
     is_edge[...] = (out < 0).any(axis=(0, 1))
 
 
@@ -241,15 +243,15 @@ def renumber(numbers: Any, chosen: Any, beside: Any, out: Any, is_edge: Any) -> 
 def with_neighbours(index: Any, beside: Any, central: Any, chosen: Any) -> np.ndarray:
     """Index [1 + axis, cell] of `chosen` cells, and of all that are beside `central` ones."""
     some, has, missing = np.flatnonzero(central), chosen != 0, []
-    for d, both in enumerate(beside[:, :, some]):
+    for d, both in enumerate(beside.take(some, axis=-1)):
         for step, there in zip((1, -1), both, strict=True):
             has[there[there >= 0]] = True
-            beyond = index[:, some[there < 0]]
+            beyond = index.take(some[there < 0], axis=1)
             beyond[1 + d] += step
             missing.append(beyond)
     more = np.concatenate(missing, axis=1)
     if more.size:
-        more = more[:, np.unique(coded(more.T)[0], return_index=True)[1]]
+        more = more.take(np.unique(coded(more.T)[0], return_index=True)[1], axis=1)
     return np.concatenate([index[:, has], more], axis=1)
 
 

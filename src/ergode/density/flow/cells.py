@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,22 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.density.flow import arrays, points_kernels, sums
+from ergode.density.grid import lattice
 
 _NOTHING = -1e300  # logarithm of a weight below all
 _PARTS = 1024  # groups of points, at most, that one thread each goes through
 
 
+@lru_cache(maxsize=64)
+def kernel_of(body: Callable[..., Any], size: int = 0) -> kernels.Kernel:
+    """The kernel of a body, which may be made for a number of variables."""
+    return kernels.for_each(body, bindings={lattice.DIMENSION: size} if size else {})
+
+
 def run(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -> None:
     """Run a kernel for each of some points, or on a CPU what it is in `arrays`."""
     if device.is_cuda:
-        device.run(kernels.for_each(body), count, *arguments)
+        device.run(kernel_of(body), count, *arguments)
     else:
         getattr(arrays, body.__name__)(*arguments)
 
@@ -34,7 +41,7 @@ def run_parts(device: Device, body: Callable[..., Any], count: int, *arguments: 
     """The same for each group of `count` points."""
     parts = parts_of(device, count)
     if device.is_cuda:
-        device.run(kernels.for_each(body), parts, count, parts, *arguments)
+        device.run(kernel_of(body), parts, count, parts, *arguments)
     else:
         getattr(arrays, body.__name__)(*arguments)
 
@@ -107,7 +114,7 @@ def added(device: Device, found: Any) -> np.ndarray:
         return np.asarray(found.sum(axis=1))
     rows, groups = found.shape
     out = device.empty((rows, 1), np.float64)
-    device.run(kernels.for_each(sums.gather), rows, groups, 1, found, out)
+    device.run(kernel_of(sums.gather), rows, groups, 1, found, out)
     return np.asarray(device.get(out))[:, 0]
 
 

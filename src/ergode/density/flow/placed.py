@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.density.flow import arrays, points_kernels
-from ergode.density.flow.cells import Cells, run
+from ergode.density.flow.cells import Cells, kernel_of, run
 from ergode.density.flow.points import Start
-from ergode.density.grid import lattice
 from ergode.models.estimation.priors import Gaussian, Mixture
 
 
@@ -52,7 +50,7 @@ def lay(device: Device, starts: list[Start], precision: Any, log_weights: Any) -
     edges = shape.spacing * edges if shape.spacing else edges / shape.scale
     there, frames = shape.on(device), device.put_together([means, edges])
     count, each, size = len(starts), len(shape), means.shape[1]
-    kernel = kernels.for_each(points_kernels.put_point, bindings={lattice.DIMENSION: size})
+    kernel = kernel_of(points_kernels.put_point, size)
 
     def placed(kind: Any) -> Any:
         points = device.empty((size, count, each), kind)

@@ -46,11 +46,6 @@ LANES = 32
 _STEPS_MOST = 200_000
 
 
-def _along(y, h, slope):
-    """The state after a step `h` with a slope."""
-    return tuple(y[d] + h * slope[d] for d in range(STATE))
-
-
 def _field(t, y, p, frame, noise, manner):
     if WIDE:
         return motion(t, y, frame, noise, manner)
@@ -73,37 +68,32 @@ def _start(points, which, place):
 
 def _stages(t, h, y, a, p, frame, noise, manner):
     """The state after a step, its slope there, estimated errors, and the bend of the step."""
+    none = tuple(real(0.0) for d in range(STATE))
     k = (a,)
     for s in unroll(range(1, len(C))):
-        k = k + (  # noqa: RUF005
-            _field(
-                t + real(C[s]) * h,
-                _along(
-                    y, h,
-                    tuple(
-                        sum(A[s][j] * k[j][d] for j in range(s) if A[s][j] != 0.0)
-                        for d in range(STATE)
-                    ),
-                ),
-                p, frame, noise, manner,
-            ),
-        )  # fmt: skip
-    after = _along(
-        y, h,
-        tuple(sum(B[j] * k[j][d] for j in range(len(C)) if B[j] != 0.0) for d in range(STATE)),
-    )  # fmt: skip
+        slope = none
+        for j in unroll(range(s)):
+            if A[s][j] != 0.0:
+                slope = tuple(fma(A[s][j], k[j][d], slope[d]) for d in range(STATE))
+        there = tuple(fma(h, slope[d], y[d]) for d in range(STATE))
+        k = k + (_field(t + real(C[s]) * h, there, p, frame, noise, manner),)  # noqa: RUF005
+    slope = none
+    for j in unroll(range(len(C))):
+        if B[j] != 0.0:
+            slope = tuple(fma(B[j], k[j][d], slope[d]) for d in range(STATE))
+    after = tuple(fma(h, slope[d], y[d]) for d in range(STATE))
     last = _field(t + h, after, p, frame, noise, manner)
     k = k + (last,)  # noqa: RUF005
-    error = tuple(
-        h * sum(ERROR[j] * k[j][d] for j in range(len(ERROR)) if ERROR[j] != 0.0)
-        for d in range(STATE)
-    )
-    coarse = error
-    if len(CORRECTION) > 0:
-        coarse = tuple(
-            h * sum(CORRECTION[j] * k[j][d] for j in range(len(ERROR)) if CORRECTION[j] != 0.0)
-            for d in range(STATE)
-        )
+    error = none
+    for j in unroll(range(len(ERROR))):
+        if ERROR[j] != 0.0:
+            error = tuple(fma(ERROR[j], k[j][d], error[d]) for d in range(STATE))
+    error = tuple(h * error[d] for d in range(STATE))
+    coarse = none
+    for j in unroll(range(len(CORRECTION))):
+        if CORRECTION[j] != 0.0:
+            coarse = tuple(fma(CORRECTION[j], k[j][d], coarse[d]) for d in range(STATE))
+    coarse = tuple(h * coarse[d] for d in range(STATE))
     bend = error
     if WATCHED:
         bend = watch.bend_of(h, k[0], k[2], k[3], k[4], k[5], last)

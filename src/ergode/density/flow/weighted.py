@@ -12,6 +12,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.density.flow import arrays, gaussians, sums
+from ergode.density.flow.cells import kernel_of
 from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
@@ -124,8 +125,7 @@ class Weighted:
             arrays.divide_work(device, function, total, terms, *arguments)
 
     def _kernel_of(self, body: Callable[..., Any]) -> kernels.Kernel:
-        bindings = {lattice.DIMENSION: self.size} if body in _BY_DIMENSION else {}
-        return kernels.for_each(body, bindings=bindings)
+        return kernel_of(body, self.size if body in _BY_DIMENSION else 0)
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
@@ -236,7 +236,7 @@ class Weighted:
             return out
         found = device.empty((self.count, 2, groups), np.float64)
         total = self.count * groups
-        device.run(kernels.for_each(sums.largest), total, self.point_count, groups, of, found)
+        device.run(kernel_of(sums.largest), total, self.point_count, groups, of, found)
         device.run(self._kernel_of(sums.summit), self.count, groups, found, self.points, out)
         return out
 
@@ -299,7 +299,7 @@ class Weighted:
         rows = found.size // self.groups
         out = self.device.empty((*found.shape[:-1], fewer), np.float64)
         self.device.run(
-            kernels.for_each(sums.gather), rows * fewer, self.groups, fewer,
+            kernel_of(sums.gather), rows * fewer, self.groups, fewer,
             found.reshape((rows, self.groups)), out.reshape((rows, fewer)),
         )  # fmt: skip
         return out
