@@ -7,6 +7,7 @@ of its kernel in `sums` or `points_kernels`, and its arguments but for those tha
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,12 @@ def divide_work(
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
 
 
+@lru_cache
+def pairs_of(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of what is computed of a covariance."""
+    return np.tril_indices(size)
+
+
 # ---- sums over groups of points; indices count groups of all densities
 
 
@@ -47,7 +54,7 @@ def add_up(
 ) -> None:
     """Of the sums that `Weighted` asks for, in their order."""
     groups, size = out.shape[-1], summits.shape[1] - 1
-    rows, columns = np.tril_indices(size)
+    rows, columns = pairs_of(size)
     for which, group, some in _groups(start, stop, groups, log.shape[1]):
         factors = np.empty((3 + size, some.stop - some.start))
         factors[0] = 1.0

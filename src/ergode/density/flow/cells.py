@@ -21,6 +21,7 @@ from ergode.density.grid import lattice
 
 _NOTHING = -1e300  # logarithm of a weight below all
 _PARTS = 1024  # groups of points, at most, that one thread each goes through
+_TOGETHER = 32  # of them that one thread adds up
 
 
 @lru_cache(maxsize=64)
@@ -47,8 +48,8 @@ def run_parts(device: Device, body: Callable[..., Any], count: int, *arguments: 
 
 
 def parts_of(device: Device, count: int) -> int:
-    """Number of groups of points."""
-    return int(min(_PARTS, 1 + count // 16)) if device.is_cuda else 1
+    """Number of groups of points, a power of two."""
+    return min(_PARTS, 1 << (count // 16).bit_length()) if device.is_cuda else 1
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,14 @@ def columns(device: Device, source: Any, chosen: Any) -> Any:
 
 
 def added(device: Device, found: Any) -> np.ndarray:
-    """Sums over the groups of an array [row, group], which are added on the device."""
+    """Sums over the groups of an array [row, group], most of which are added on the device."""
     if not device.is_cuda:
         return np.asarray(found.sum(axis=1))
     rows, groups = found.shape
-    out = device.empty((rows, 1), np.float64)
-    device.run(kernel_of(sums.gather), rows, groups, 1, found, out)
-    return np.asarray(device.get(out))[:, 0]
+    fewer = max(1, groups // _TOGETHER)
+    out = device.empty((rows, fewer), np.float64)
+    device.run(kernel_of(sums.gather), rows * fewer, groups, fewer, found, out)
+    return np.asarray(device.get(out)).sum(axis=1)
 
 
 def numbered(device: Device, flags: Any) -> tuple[Any, int]:

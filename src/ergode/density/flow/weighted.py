@@ -12,6 +12,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.density.flow import arrays, gaussians, sums
+from ergode.density.flow.arrays import pairs_of
 from ergode.density.flow.cells import kernel_of
 from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
@@ -49,16 +50,10 @@ def brief(count: int, terms: int | None = None) -> dict[str, Any]:
     return {"grain": max(count, 1), "is_brief": True} if few else {}
 
 
-@lru_cache
-def _pairs(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of what is computed of a covariance."""
-    return np.tril_indices(size)
-
-
 def _asked(size: int) -> list[tuple[int, int]]:
     """Pairs of factors whose sums are asked for; see `sums.add_up`."""
     one = sums.NONE
-    pairs = zip(*(each.tolist() for each in _pairs(size)), strict=True)
+    pairs = zip(*(each.tolist() for each in pairs_of(size)), strict=True)
     return [
         (one, one), *((d, one) for d in range(size)), *pairs, (sums.WEIGHT, one), (sums.EDGE, one)
     ]  # fmt: skip
@@ -195,7 +190,7 @@ class Weighted:
         self, whole: np.ndarray, with_signs: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Errors of mean, deviation and logarithm of the mass by halves: see `Moments`."""
-        n, (rows, columns) = self.size, _pairs(self.size)
+        n, (rows, columns) = self.size, pairs_of(self.size)
         # All points, and each half of them.
         found = np.stack([whole, whole - with_signs, whole + with_signs])
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -207,7 +202,7 @@ class Weighted:
             return off, wide, np.abs(np.log(mass[1:, :, 0] / mass[0, :, 0])).max(axis=0)
 
     def _covariance(self, found: np.ndarray) -> np.ndarray:
-        n, (rows, columns) = self.size, _pairs(self.size)
+        n, (rows, columns) = self.size, pairs_of(self.size)
         covariance = np.empty((self.count, n, n))
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = found[:, 1 : 1 + n] / found[:, :1]
