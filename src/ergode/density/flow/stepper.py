@@ -66,6 +66,11 @@ def _start(points, which, place):
     return tuple(points[d, which, place] for d in range(STATE))
 
 
+def _plus(factor, x, y):
+    """The sum of `y` and a multiple of `x`."""
+    return tuple(fma(factor, x[d], y[d]) for d in range(STATE))
+
+
 def _stages(t, h, y, a, p, frame, noise, manner):
     """The state after a step, its slope there, estimated errors, and the bend of the step."""
     none = tuple(real(0.0) for d in range(STATE))
@@ -74,26 +79,26 @@ def _stages(t, h, y, a, p, frame, noise, manner):
         slope = none
         for j in unroll(range(s)):
             if A[s][j] != 0.0:
-                slope = tuple(fma(A[s][j], k[j][d], slope[d]) for d in range(STATE))
-        there = tuple(fma(h, slope[d], y[d]) for d in range(STATE))
+                slope = _plus(A[s][j], k[j], slope)
+        there = _plus(h, slope, y)
         k = k + (_field(t + real(C[s]) * h, there, p, frame, noise, manner),)  # noqa: RUF005
     slope = none
     for j in unroll(range(len(C))):
         if B[j] != 0.0:
-            slope = tuple(fma(B[j], k[j][d], slope[d]) for d in range(STATE))
-    after = tuple(fma(h, slope[d], y[d]) for d in range(STATE))
+            slope = _plus(B[j], k[j], slope)
+    after = _plus(h, slope, y)
     last = _field(t + h, after, p, frame, noise, manner)
     k = k + (last,)  # noqa: RUF005
     error = none
     for j in unroll(range(len(ERROR))):
         if ERROR[j] != 0.0:
-            error = tuple(fma(ERROR[j], k[j][d], error[d]) for d in range(STATE))
-    error = tuple(h * error[d] for d in range(STATE))
+            error = _plus(ERROR[j], k[j], error)
+    error = _plus(h, error, none)
     coarse = none
     for j in unroll(range(len(CORRECTION))):
         if CORRECTION[j] != 0.0:
-            coarse = tuple(fma(CORRECTION[j], k[j][d], coarse[d]) for d in range(STATE))
-    coarse = tuple(h * coarse[d] for d in range(STATE))
+            coarse = _plus(CORRECTION[j], k[j], coarse)
+    coarse = _plus(h, coarse, none)
     bend = error
     if WATCHED:
         bend = watch.bend_of(h, k[0], k[2], k[3], k[4], k[5], last)
