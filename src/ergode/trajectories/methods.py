@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ergode.core import methods
 from ergode.core.arguments import choice
+from ergode.core.math import tableaus
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import (
     chebyshev,
@@ -17,7 +18,6 @@ from ergode.trajectories.steppers import (
     rosenbrock,
     splitting,
     stepper,
-    tableaus,
 )
 from ergode.trajectories.steppers.derivatives import additive, mixed_noise, separated
 from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, RosenbrockTableau

@@ -14,6 +14,7 @@ from ergode.core import kernels
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
+from ergode.core.math.tableaus import DOPRI5
 from ergode.density.flow import gaussians, nearest, points_kernels, stepper, sums
 from ergode.density.flow.cells import Cells, columns, least_of, numbered, places_of, run
 from ergode.density.flow.folds import bends_of, uneven
@@ -21,7 +22,7 @@ from ergode.density.flow.placed import cells_of, lay
 from ergode.density.flow.points import Start
 from ergode.density.flow.posterior import Posterior
 from ergode.density.flow.smeared import Smeared
-from ergode.density.flow.weighted import Moments, Weighted, brief
+from ergode.density.flow.weighted import Moments, Weighted
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame
 from ergode.density.noise import depends_on_time
@@ -34,7 +35,7 @@ from ergode.models.fields.vector_field import VectorField
 
 _PARTS_OF_VARYING = 64  # least steps between two times, for a field that depends on time
 _BRIEF = 1024  # points whose short way is no work for two threads
-_FINE = {False: 5e-5, True: 1e-5}  # of points and of Gaussian cells, which a measurement may shrink
+_FINE = {False: 1.5e-4, True: 1e-5}  # of points, and of Gaussian cells, which may shrink
 _RTOL = {"float32": 1e-6, "float64": 1e-13}  # the least relative tolerances
 
 
@@ -136,9 +137,9 @@ class Carrier(Weighted):
             self._periods, posinf=0.0
         )  # fmt: skip
         numbers = [moments.mean[which], np.diagonal(moments.covariance[which]), periods]
-        device.run(
-            kernels.for_each(points_kernels.widen), count, which, *device.put_together(numbers),
-            self.points, smeared, counts, **brief(count),
+        run(
+            device, points_kernels.widen, count, which, *device.put_together(numbers), self.points,
+            smeared, counts,
         )  # fmt: skip
         own, other = self.log_weights, smeared
         if self.count > 1:
@@ -212,11 +213,7 @@ class Carrier(Weighted):
         if self._killed is None:
             return log_mass
         whole = self.device.empty(self.log_weights.shape, np.float64)
-        total = self.count * self.point_count
-        self.device.run(
-            kernels.for_each(sums.gained), total, self.point_count, self._killed, self.log_weights,
-            whole, **brief(total),
-        )  # fmt: skip
+        self.pointwise(sums.gained, self._killed, self.log_weights, whole)
         return self.moments_by(whole).log_mass
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
@@ -469,6 +466,11 @@ def kernel_of(
         lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
         gaussians.STATE: state + len(kills) // 2, gaussians.WIDE: is_wide,
     } | kills | watches  # fmt: skip
+    if is_wide or watches:  # what is watched has a dense output, and a Gaussian cell many variables
+        bindings |= {
+            stepper.A: DOPRI5.a, stepper.B: DOPRI5.b, stepper.C: DOPRI5.c,
+            stepper.ERROR: DOPRI5.error, stepper.CORRECTION: (), stepper.ORDER: DOPRI5.order,
+        }  # fmt: skip
     if target == "cpu" and not is_wide and not watches:
         return kernels.cpu_kernel(stepper.follow_lanes, precision=precision, bindings=bindings)
     return kernels.for_each(stepper.follow, precision=precision, bindings=bindings)

@@ -9,34 +9,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.density.flow import points_kernels, sums
-from ergode.density.flow.weighted import brief
+from ergode.density.flow import arrays, points_kernels, sums
+from ergode.density.grid import lattice
 
 _NOTHING = -1e300  # logarithm of a weight below all
 _PARTS = 1024  # groups of points, at most, that one thread each goes through
+_TOGETHER = 32  # of them that one thread adds up
+
+
+@lru_cache(maxsize=64)
+def kernel_of(body: Callable[..., Any], size: int = 0) -> kernels.Kernel:
+    """The kernel of a body, which may be made for a number of variables."""
+    return kernels.for_each(body, bindings={lattice.DIMENSION: size} if size else {})
 
 
 def run(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -> None:
-    """Run a kernel for each of some points."""
-    device.run(kernels.for_each(body), count, *arguments, **brief(count))
+    """Run a kernel for each of some points, or on a CPU what it is in `arrays`."""
+    if device.is_cuda:
+        device.run(kernel_of(body), count, *arguments)
+    else:
+        getattr(arrays, body.__name__)(*arguments)
 
 
 def run_parts(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -> None:
-    """Run a kernel for each group of `count` points."""
-    parts = parts_of(count)
-    device.run(kernels.for_each(body), parts, count, parts, *arguments, **brief(parts, count))
+    """The same for each group of `count` points."""
+    parts = parts_of(device, count)
+    if device.is_cuda:
+        device.run(kernel_of(body), parts, count, parts, *arguments)
+    else:
+        getattr(arrays, body.__name__)(*arguments)
 
 
-def parts_of(count: int) -> int:
-    """Number of groups of points."""
-    return int(min(_PARTS, 1 + count // 16))
+def parts_of(device: Device, count: int) -> int:
+    """Number of groups of points, a power of two."""
+    return min(_PARTS, 1 << (count // 16).bit_length()) if device.is_cuda else 1
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,8 @@ class Cells:
 
 def columns(device: Device, source: Any, chosen: Any) -> Any:
     """The columns of an array [..., point] whose numbers are `chosen`, on the device."""
+    if not device.is_cuda:
+        return source.take(chosen, axis=-1)
     old, new = source.shape[-1], chosen.size
     rows = source.size // old
     out = device.empty((*source.shape[:-1], new), source.dtype)
@@ -95,18 +110,22 @@ def columns(device: Device, source: Any, chosen: Any) -> Any:
 
 
 def added(device: Device, found: Any) -> np.ndarray:
-    """Sums over the groups of an array [row, group], which are added on the device."""
+    """Sums over the groups of an array [row, group], most of which are added on the device."""
+    if not device.is_cuda:
+        return np.asarray(found.sum(axis=1))
     rows, groups = found.shape
-    out = device.empty((rows, 1), np.float64)
-    device.run(
-        kernels.for_each(sums.gather), rows, groups, 1, found, out, **brief(rows, found.size)
-    )  # fmt: skip
-    return np.asarray(device.get(out))[:, 0]
+    fewer = max(1, groups // _TOGETHER)
+    out = device.empty((rows, fewer), np.float64)
+    device.run(kernel_of(sums.gather), rows * fewer, groups, fewer, found, out)
+    return np.asarray(device.get(out)).sum(axis=1)
 
 
 def numbered(device: Device, flags: Any) -> tuple[Any, int]:
     """Numbers of the flags that are set, -1 for others, on the device; and how many are."""
-    parts = parts_of(flags.size)
+    if not device.is_cuda:
+        numbers = np.cumsum(flags != 0, dtype=np.int32)
+        return np.where(flags != 0, numbers - 1, -1), int(numbers[-1])
+    parts = parts_of(device, flags.size)
     counts = device.empty(parts, np.int64)
     run_parts(device, points_kernels.count_flags, flags.size, flags, counts)
     numbers = device.empty(flags.size, np.int32)
@@ -116,6 +135,8 @@ def numbered(device: Device, flags: Any) -> tuple[Any, int]:
 
 def places_of(device: Device, numbers: Any, count: int) -> Any:
     """Places of what has the numbers from 0 to `count`, on the device."""
+    if not device.is_cuda:
+        return np.flatnonzero(numbers >= 0)
     out = device.empty(count, np.int64)
     run_parts(device, points_kernels.place_numbers, numbers.size, numbers, out)
     return out
@@ -128,7 +149,7 @@ def least_of(device: Device, top: float, log_weights: Any, *shares: float) -> li
     at least the largest.
     """
     count = log_weights.size
-    out = device.zeros((points_kernels.BINS, parts_of(count)), np.float64)
+    out = device.zeros((points_kernels.BINS, parts_of(device, count)), np.float64)
     run_parts(device, points_kernels.bin_weights, count, top, log_weights, out)
     bins = added(device, out)
     below = bins.sum() - np.cumsum(bins)  # what is fainter than each bin
@@ -141,7 +162,11 @@ class Table:
     """Chosen cells, and those that central ones lack beside them, by their places."""
 
     def __init__(self, cells: Cells, central: Any, chosen: Any) -> None:
-        device, count = cells.device, len(cells)
+        self.device = device = cells.device
+        if not device.is_cuda:
+            self.index = arrays.with_neighbours(cells.index, cells.beside, central, chosen)
+            return
+        count = len(cells)
         axes = cells.index.shape[0] - 1
         missing = device.empty(2 * axes * count, np.int8)
         run(
@@ -167,7 +192,6 @@ class Table:
                 device, points_kernels.make_cell, most, kept, lacking, made, cells.index,
                 self.index, *both,
             )  # fmt: skip
-        self.device = device
 
     def __len__(self) -> int:
         return int(self.index.shape[1])
@@ -181,6 +205,9 @@ class Table:
         device, axes = self.device, len(along)
         each = int(np.prod(along))
         count = len(self) * each
+        if not device.is_cuda:
+            index, beside, points, sign, rim = arrays.divided(self.index, along, origins, edges)
+            return Cells(device, index, beside, points, np.empty((1, count)), sign, rim)
         index = device.empty((1 + axes, count), np.int32)
         beside = device.empty((axes, 2, count), np.int32)
         points, log = (

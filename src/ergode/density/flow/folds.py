@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import kernels
 from ergode.density.flow import points_kernels, sums
 from ergode.density.flow.cells import run
-from ergode.density.flow.weighted import Moments, brief
-from ergode.density.grid import lattice
+from ergode.density.flow.weighted import Moments
 
 if TYPE_CHECKING:
     from ergode.density.flow.carrier import Carrier
@@ -28,11 +26,8 @@ def bends_of(carrier: Carrier, summits: Any) -> Any:
     """Start to add up how states bend between neighbours; sums by groups, on the device."""
     device, size = carrier.device, carrier.size
     out = device.empty((carrier.count, 1 + size, carrier.groups), np.float64)
-    groups = carrier.count * carrier.groups
-    device.run(
-        kernels.for_each(sums.fold, bindings={lattice.DIMENSION: size}), groups,
-        carrier.point_count, carrier.groups, carrier.beside, summits, carrier.points,
-        carrier.log_weights, out, **brief(groups, carrier.count * carrier.point_count),
+    carrier.groupwise(
+        sums.fold, carrier.beside, summits, carrier.points, carrier.log_weights, out
     )  # fmt: skip
     return carrier.gathered(out)
 

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.density.flow import points_kernels
-from ergode.density.flow.cells import Cells, run
+from ergode.density.flow import arrays, points_kernels
+from ergode.density.flow.cells import Cells, kernel_of, run
 from ergode.density.flow.points import Start
-from ergode.density.grid import lattice
 from ergode.models.estimation.priors import Gaussian, Mixture
 
 
@@ -52,13 +50,15 @@ def lay(device: Device, starts: list[Start], precision: Any, log_weights: Any) -
     edges = shape.spacing * edges if shape.spacing else edges / shape.scale
     there, frames = shape.on(device), device.put_together([means, edges])
     count, each, size = len(starts), len(shape), means.shape[1]
-    kernel = kernels.for_each(points_kernels.put_point, bindings={lattice.DIMENSION: size})
+    kernel = kernel_of(points_kernels.put_point, size)
 
     def placed(kind: Any) -> Any:
         points = device.empty((size, count, each), kind)
-        device.run(
-            kernel, count * each, each, *frames, there.places, there.log_share, points, log_weights
-        )
+        whole = *frames, there.places, there.log_share, points, log_weights
+        if device.is_cuda:
+            device.run(kernel, count * each, each, *whole)
+        else:
+            arrays.put_point(*whole)
         return points
 
     points = placed(precision)
@@ -79,6 +79,14 @@ def weigh_by_prior(start: Start, cells: Cells, edges: np.ndarray) -> None:
         _weigh(device, start, cells.points, there, start.log_scale, cells.log)
         return
     assert isinstance(start.prior, Mixture)  # it has a lattice for each component
+    if not device.is_cuda:
+        for k, (weight, one) in enumerate(
+            zip(start.prior.weights, start.prior.components, strict=True)
+        ):
+            own = cells.index[0] == k
+            density = one.log_density(cells.points[:, 0, own].T)
+            cells.log[0, own] = density + math.log(weight) + volumes[k]
+        return
     numbers = device.put_together([*_terms(start.prior), volumes])
     run(
         device, points_kernels.by_components, len(cells), *numbers, cells.index, cells.points,
@@ -90,7 +98,7 @@ def _weigh(
     device: Device, start: Start, points: Any, log_volume: Any, constant: float, out: Any
 ) -> None:
     prior = start.prior
-    if isinstance(prior, Gaussian | Mixture):
+    if device.is_cuda and isinstance(prior, Gaussian | Mixture):
         terms = device.put_together(_terms(prior))
         run(
             device, points_kernels.by_prior, out.size, *terms, log_volume, constant, points, out

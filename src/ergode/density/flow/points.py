@@ -18,6 +18,7 @@ import numpy as np
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.core.math.tall import turned
+from ergode.density.flow.arrays import neighbours_of
 from ergode.density.flow.cells import Cells
 from ergode.density.initial import ellipsoid
 from ergode.density.tail import CUT_MOST
@@ -364,36 +365,3 @@ def in_frame(
 def _effective(log: np.ndarray) -> float:
     weight = np.exp(log - log.max())
     return float(weight.sum() ** 2 / (weight @ weight))
-
-
-def _codes(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A number for each row, in order, and how far it goes by a step along each column."""
-    low = index.min(axis=0)
-    span = index.max(axis=0) - low + 3
-    strides = np.append(np.cumprod(span[:0:-1])[::-1], 1)
-    return index @ strides - (low - 1) @ strides, strides
-
-
-def neighbours_of(index: np.ndarray) -> np.ndarray:
-    """As of a `Start`, of points with an `index` [point, 1 + dimension]."""
-    code, strides = _codes(index)
-    numbers = np.arange(len(code), dtype=np.int32)
-    found = np.empty((len(strides) - 1, 2, len(code)), np.int32)
-    if (room := int(code.max() + strides.max() + 1)) <= _ROOM * len(code):
-        table = np.full(room, -1, np.int32)
-        table[code] = numbers
-        for d, stride in enumerate(strides[1:]):
-            found[d] = table[code + stride], table[code - stride]
-        return found
-    order = np.argsort(code, kind="stable").astype(np.int32)  # quick where nearly in order
-    ordered = code[order]
-    found.fill(-1)
-    for d, stride in enumerate(strides[1:]):
-        place = np.minimum(np.searchsorted(ordered, ordered + stride), len(code) - 1)
-        has = np.flatnonzero(ordered[place] == ordered + stride)
-        one, other = order[has], order[place[has]]
-        found[d, 0, one], found[d, 1, other] = other, one
-    return found
-
-
-_ROOM = 32  # places of a table for each point: it is quicker than sorting

@@ -124,7 +124,7 @@ def place_numbers(index, count, parts, numbers, out):
 BINS = 256
 """Number of bins of weights; the last one has the faintest."""
 
-_BINS_IN_UNIT = 8.0
+BINS_IN_UNIT = 8.0
 
 
 def bin_weights(index, count, parts, top, log_weights, out):
@@ -135,7 +135,7 @@ def bin_weights(index, count, parts, top, log_weights, out):
     for i in range(index * count // parts, (index + 1) * count // parts):
         below = top - log_weights[0, i]
         if below < math.inf:
-            which = np.int64(max(min(below * _BINS_IN_UNIT, np.float64(BINS - 1)), 0.0))
+            which = np.int64(max(min(below * BINS_IN_UNIT, np.float64(BINS - 1)), 0.0))
             out[which, index] += math.exp(-below)
 
 

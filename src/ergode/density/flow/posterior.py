@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.density.flow import sums
-from ergode.density.flow.cells import Cells, added, columns, parts_of, run, run_parts
+from ergode.density.flow import arrays, sums
+from ergode.density.flow.cells import Cells, added, columns, kernel_of, parts_of, run, run_parts
 from ergode.density.flow.placed import Points
 from ergode.density.flow.points import Start
-from ergode.density.flow.weighted import Weighted, brief
+from ergode.density.flow.weighted import Weighted
 
 _POWERS_MOST = 128  # that are tried, from one down; see `sums.temper`
-_TRIED = {True: 16, False: 2}  # powers at once on CUDA and on a CPU
+_COARSE = 4  # the largest that is enough is looked for among every fourth, and then between them
+_TRIED = {True: 16, False: 1}  # powers at once on CUDA and on a CPU
 _SEEN = 8192  # points that tell a parabola
 
 
@@ -40,46 +40,55 @@ class Posterior(Weighted):
         self.device, self.count, self.start, self.cells = device, 1, start, cells
         self.size, _, self.point_count = cells.points.shape
         self.points, self.base, self.log_weights = cells.points, cells.log, log_weights
-        self._parts = parts_of(self.point_count)
+        self._parts = parts_of(device, self.point_count)
         self.tempered, self.smeared = log_weights, smeared
         self.top = self.own_top = 0.0  # of the tempered logarithms of weights, and of those by now
         # [1, point]: smeared logarithms of weights, with what points that are far away add.
         self._signs, self._edge, self.counts = others
+        self._tried: dict[int, tuple[float, float]] = {}
 
     def temper(self, wanted: float) -> float:
         """Take the likelihood to the largest power up to one that leaves enough effective points.
 
         If none does, to the one that leaves the most of them. Returns the power.
         """
-        best, most, power = 1.0, 0.0, 1.0
-        each = _TRIED[self.device.is_cuda]
-        for first in range(0, _POWERS_MOST, each):
-            effective, tops = self._effective(first, each)
-            is_enough = effective >= wanted
-            which = int(is_enough.argmax() if is_enough.any() else effective.argmax())
-            if is_enough.any() or effective[which] > most:
-                power, self.top = math.exp(sums.STEP * (first + which)), float(tops[which])
-                best, most = power, float(effective[which])
-            self.own_top = float(tops[0]) if first == 0 else self.own_top
-            if is_enough.any():
-                break
-        self.tempered = self._taken(best)
-        return best
+        coarse = range(0, _POWERS_MOST, _COARSE)
+        which = next((k for k in coarse if self._effective(k)[0] >= wanted), None)
+        if which is None:
+            which = max(coarse, key=lambda k: self._effective(k)[0])
+        else:
+            finer = range(max(0, which + 1 - _COARSE), which + 1)
+            which = next(k for k in finer if self._effective(k)[0] >= wanted)
+        self.own_top, self.top = self._effective(0)[1], self._effective(which)[1]
+        power = math.exp(sums.STEP * which)
+        self.tempered = self._taken(power)
+        return power
 
-    def _effective(self, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Effective numbers of points with some powers of the likelihood, and largest weights."""
+    def _effective(self, which: int) -> tuple[float, float]:
+        """Effective number of points with a power of the likelihood, and the largest weight."""
+        if which not in self._tried:
+            count = _TRIED[self.device.is_cuda]
+            first = which - which % count
+            found = zip(*self._effective_of(first, count), strict=True)
+            self._tried |= dict(zip(range(first, first + count), found, strict=True))
+        return self._tried[which]
+
+    def _effective_of(self, first: int, count: int) -> tuple[list[float], list[float]]:
+        """The same of several powers."""
         out = self.device.empty((3, count, self._parts), np.float64)
-        total = count * self._parts
-        self.device.run(
-            kernels.for_each(sums.temper), total, self.point_count, self._parts, first, self.base,
-            self.log_weights, out, **brief(total, count * self.point_count),
-        )  # fmt: skip
+        if self.device.is_cuda:
+            self.device.run(
+                kernel_of(sums.temper), count * self._parts, self.point_count, self._parts,
+                first, self.base, self.log_weights, out,
+            )  # fmt: skip
+        else:
+            arrays.temper(first, self.base, self.log_weights, out)
         top, whole, squares = np.asarray(self.device.get(out))
         tops = top.max(axis=1)
         with np.errstate(invalid="ignore"):
             scale = np.exp(top - tops[:, None])
             found = (whole * scale).sum(axis=1) ** 2 / (squares * scale**2).sum(axis=1)
-        return np.nan_to_num(found), tops
+        return np.nan_to_num(found).tolist(), tops.tolist()
 
     def _taken(self, power: float) -> Any:
         """Logarithms of weights [1, point] with a power of the likelihood, on the device."""

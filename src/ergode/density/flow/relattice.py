@@ -206,7 +206,7 @@ def _divisions(posterior: Posterior, cells: Cells, central: Any, parts: int) -> 
     """
     device, log = posterior.device, posterior.log_weights
     size = posterior.size
-    out = device.zeros((2 * size, parts_of(len(cells))), np.float64)
+    out = device.zeros((2 * size, parts_of(device, len(cells))), np.float64)
     run_parts(
         device, points_kernels.changes, len(cells), posterior.own_top, log, cells.beside, central,
         out,

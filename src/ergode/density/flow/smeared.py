@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import kernels
 from ergode.density.flow import sums
 from ergode.density.flow.cells import columns
-from ergode.density.flow.weighted import Moments, brief
-from ergode.density.grid import lattice
+from ergode.density.flow.weighted import Moments
 
 if TYPE_CHECKING:
     from ergode.density.flow.carrier import Carrier
@@ -42,21 +40,15 @@ class Smeared:
     def after(self, is_known: bool) -> None:
         """Smear the likelihood of a measurement, whose largest value may be known to be one."""
         carrier = self._carrier
-        total = carrier.count * carrier.point_count
         if is_known:
             summits = self._nothing
         else:
             gain = carrier.device.empty((carrier.count, carrier.point_count), np.float64)
-            minus = kernels.for_each(sums.gained)
-            carrier.device.run(
-                minus, total, carrier.point_count, self._before, carrier.log_weights, gain,
-                **brief(total),
-            )  # fmt: skip
+            carrier.pointwise(sums.gained, self._before, carrier.log_weights, gain)
             summits = carrier.summits(gain)
-        kernel = kernels.for_each(sums.smear, bindings={lattice.DIMENSION: carrier.size})
-        carrier.device.run(
-            kernel, total, carrier.point_count, summits, carrier.beside, self._before,
-            carrier.log_weights, self.logs, self._widest, **brief(total),
+        carrier.pointwise(
+            sums.smear, summits, carrier.beside, self._before, carrier.log_weights, self.logs,
+            self._widest,
         )  # fmt: skip
 
     def hidden(self, found: Moments, others: Any) -> np.ndarray:
@@ -67,12 +59,7 @@ class Smeared:
         carrier = self._carrier
         out = carrier.device.empty((carrier.count, 2, carrier.groups), np.float64)
         summits = carrier.summits(self.logs)
-        groups = carrier.count * carrier.groups
-        total = carrier.count * carrier.point_count
-        carrier.device.run(
-            kernels.for_each(sums.thin), groups, carrier.point_count, carrier.groups,
-            summits, self.logs, self._widest, out, **brief(groups, total),
-        )  # fmt: skip
+        carrier.groupwise(sums.thin, summits, self.logs, self._widest, out)
         added = np.asarray(carrier.device.get(carrier.gathered(out))).sum(axis=-1)
         whole, thin = added.T
         is_thin = thin > _THIN_MOST * whole
@@ -93,23 +80,18 @@ class Smeared:
         they meet none, cells have their smeared weights.
         """
         carrier, device = self._carrier, self._carrier.device
-        total = carrier.count * carrier.point_count
-        out, *pairs = (device.empty(self.logs.shape, np.float64) for _ in range(5))
+        out = device.empty(self.logs.shape, np.float64)
+        logs = carrier.log_weights, self.logs, self._widest
+        if not device.is_cuda:
+            carrier.pointwise(sums.mend, *summits, carrier.beside, *logs, out)
+            return out
+        pairs = [device.empty(self.logs.shape, np.float64) for _ in range(4)]
         near, other = pairs[:2], pairs[2:]
-        arrays = carrier.log_weights, self.logs, self._widest
-        few = brief(total)
-        device.run(
-            kernels.for_each(sums.part), total, carrier.point_count, *summits, *arrays, *near, **few
-        )  # fmt: skip
+        carrier.pointwise(sums.part, *summits, *logs, *near)
         for d in range(carrier.size):
-            device.run(
-                kernels.for_each(sums.around), total, carrier.point_count, d, carrier.beside, *near,
-                *other, **few,
-            )  # fmt: skip
+            carrier.pointwise(sums.around, d, carrier.beside, *near, *other)
             near, other = other, near
-        device.run(
-            kernels.for_each(sums.mend), total, carrier.point_count, *arrays, *near, out, **few
-        )
+        carrier.pointwise(sums.mend, *logs, *near, out)
         return out
 
     @property

@@ -1,13 +1,14 @@
-"""Points carried by the field: the explicit pair of orders 5 and 4 by Dormand and Prince.
+"""Points carried by the field: the explicit method of order 8 by Dormand and Prince.
 
 Each point chooses its own steps. On a CPU a thread attempts a step of LANES points at once, in a
 loop without branches that the compiler vectorises; a point that has arrived makes room for the
-next. Gaussian cells and watched paths go one by one. A point that becomes infinite, or needs too
-many steps, stays where it was last, and its mass is dropped: the logarithm of its weight becomes
-minus infinity. A killing rate is integrated along the path, as one more variable of the point.
+next. Gaussian cells and watched paths go one by one, by the pair of orders 5 and 4. A point that
+becomes infinite, or needs too many steps, stays where it was last, and its mass is dropped: the
+logarithm of its weight becomes minus infinity. A killing rate is integrated along the path, as one
+more variable of the point.
 
-J. R. Dormand, P. J. Prince, "A family of embedded Runge-Kutta formulae", J. Comput. Appl. Math. 6
-(1980).
+E. Hairer, S. P. Norsett, G. Wanner, "Solving Ordinary Differential Equations I", 2nd ed. (1993),
+II.5 and II.10.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.core.math.elementary import rough_log2
+from ergode.core.math.tableaus import DOP853
 from ergode.density.flow import nearest as watch
 from ergode.density.flow.gaussians import STATE, WIDE, motion, sizes
 from ergode.density.flow.nearest import WATCHED
@@ -30,6 +32,11 @@ from ergode.density.grid.lattice import (
     rhs,
 )
 
+A, B, C, ERROR, CORRECTION, ORDER = (
+    option(one) for one in (DOP853.a, DOP853.b, DOP853.c, DOP853.error, DOP853.correction, 8)
+)
+"""Tableau of the method (see `core.math.tableaus`)."""
+
 PARTS = option(1)
 """Least number of steps between two times: more for a field that depends on time."""
 
@@ -37,11 +44,6 @@ LANES = 32
 """Points that a thread of a CPU carries at once."""
 
 _STEPS_MOST = 200_000
-
-
-def _along(y, h, slope):
-    """The state after a step `h` with a slope."""
-    return tuple(y[d] + h * slope[d] for d in range(STATE))
 
 
 def _field(t, y, p, frame, noise, manner):
@@ -64,90 +66,80 @@ def _start(points, which, place):
     return tuple(points[d, which, place] for d in range(STATE))
 
 
+def _plus(factor, x, y):
+    """The sum of `y` and a multiple of `x`."""
+    return tuple(fma(factor, x[d], y[d]) for d in range(STATE))
+
+
 def _stages(t, h, y, a, p, frame, noise, manner):
-    """The state after a step, its slope there, the estimated error, and the bend of the step."""
-    b = _field(
-        t + 0.2 * h, _along(y, h, tuple(0.2 * a[d] for d in range(STATE))), p, frame, noise, manner
-    )
-    c = _field(
-        t + 0.3 * h,
-        _along(y, h, tuple(0.075 * a[d] + 0.225 * b[d] for d in range(STATE))),
-        p, frame, noise, manner,
-    )  # fmt: skip
-    e = _field(
-        t + 0.8 * h,
-        _along(
-            y, h,
-            tuple(
-                (44.0 / 45.0) * a[d] - (56.0 / 15.0) * b[d] + (32.0 / 9.0) * c[d]
-                for d in range(STATE)
-            ),
-        ), p, frame, noise, manner,
-    )  # fmt: skip
-    f = _field(
-        t + (8.0 / 9.0) * h,
-        _along(
-            y, h,
-            tuple(
-                (19372.0 / 6561.0) * a[d] - (25360.0 / 2187.0) * b[d] + (64448.0 / 6561.0) * c[d]
-                - (212.0 / 729.0) * e[d]
-                for d in range(STATE)
-            ),
-        ), p, frame, noise, manner,
-    )  # fmt: skip
-    g = _field(
-        t + h,
-        _along(
-            y, h,
-            tuple(
-                (9017.0 / 3168.0) * a[d] - (355.0 / 33.0) * b[d] + (46732.0 / 5247.0) * c[d]
-                + (49.0 / 176.0) * e[d] - (5103.0 / 18656.0) * f[d]
-                for d in range(STATE)
-            ),
-        ), p, frame, noise, manner,
-    )  # fmt: skip
-    after = _along(
-        y, h,
-        tuple(
-            (35.0 / 384.0) * a[d] + (500.0 / 1113.0) * c[d] + (125.0 / 192.0) * e[d]
-            - (2187.0 / 6784.0) * f[d] + (11.0 / 84.0) * g[d]
-            for d in range(STATE)
-        ),
-    )  # fmt: skip
+    """The state after a step, its slope there, estimated errors, and the bend of the step."""
+    none = tuple(real(0.0) for d in range(STATE))
+    k = (a,)
+    for s in unroll(range(1, len(C))):
+        slope = none
+        for j in unroll(range(s)):
+            if A[s][j] != 0.0:
+                slope = _plus(A[s][j], k[j], slope)
+        there = _plus(h, slope, y)
+        k = k + (_field(t + real(C[s]) * h, there, p, frame, noise, manner),)  # noqa: RUF005
+    slope = none
+    for j in unroll(range(len(C))):
+        if B[j] != 0.0:
+            slope = _plus(B[j], k[j], slope)
+    after = _plus(h, slope, y)
     last = _field(t + h, after, p, frame, noise, manner)
-    error = tuple(
-        h * (
-            (71.0 / 57600.0) * a[d] - (71.0 / 16695.0) * c[d] + (71.0 / 1920.0) * e[d]
-            - (17253.0 / 339200.0) * f[d] + (22.0 / 525.0) * g[d] - (1.0 / 40.0) * last[d]
-        )
-        for d in range(STATE)
-    )  # fmt: skip
+    k = k + (last,)  # noqa: RUF005
+    error = none
+    for j in unroll(range(len(ERROR))):
+        if ERROR[j] != 0.0:
+            error = _plus(ERROR[j], k[j], error)
+    error = _plus(h, error, none)
+    coarse = none
+    for j in unroll(range(len(CORRECTION))):
+        if CORRECTION[j] != 0.0:
+            coarse = _plus(CORRECTION[j], k[j], coarse)
+    coarse = _plus(h, coarse, none)
     bend = error
     if WATCHED:
-        bend = watch.bend_of(h, a, c, e, f, g, last)
-    return after, last, error, bend
+        bend = watch.bend_of(h, k[0], k[2], k[3], k[4], k[5], last)
+    return after, last, error, coarse, bend
 
 
-def _square(x, y, atol, rtol, fine):
-    """Mean square of `x` in units of the tolerance at the state `y`."""
-    total = real(0.0)
-    for d in range(DIMENSION):
-        one = x[d] / (atol[d] + rtol * abs(y[d]))
-        total += one * one
+def _scales(y, atol, rtol, fine):
+    """One over the tolerance of each variable at the state `y`."""
     if WIDE:
         wide = sizes(y)
-        for i in range(DIMENSION, DIMENSION * (1 + DIMENSION)):
-            one = x[i] / (fine * wide[i % DIMENSION])
-            total += one * one
-    if KILLED:
-        one = x[STATE - 1] / (fine * (real(1.0) + abs(y[STATE - 1])))
-        total += one * one
-    return total / real(STATE)
+        return tuple(
+            real(1.0) / (atol[i] + rtol * abs(y[i])) if i < DIMENSION
+            else real(1.0) / (fine * wide[i % DIMENSION])
+            for i in range(STATE)
+        )  # fmt: skip
+    return tuple(
+        real(1.0) / (atol[i] + rtol * abs(y[i])) if i < DIMENSION
+        else real(1.0) / (fine * (real(1.0) + abs(y[i])))
+        for i in range(STATE)
+    )  # fmt: skip
+
+
+def _square(x, scales):
+    """Mean square of `x`, in units of the tolerance."""
+    return sum((x[i] * scales[i]) * (x[i] * scales[i]) for i in range(STATE)) * real(1.0 / STATE)
+
+
+def _missed(error, coarse, y, atol, rtol, fine):
+    """Mean square of the error of a step from both estimates, in units of the tolerance."""
+    scales = _scales(y, atol, rtol, fine)
+    found = _square(error, scales)
+    if len(CORRECTION) > 0:
+        return found * found / max(found + real(0.01) * _square(coarse, scales), real(1e-30))
+    return found
 
 
 def _growth(square):
     """Ratio of the next step to this one, from the mean square of the error."""
-    power = min(max(fma(rough_log2(square), real(-0.1), real(_SAFETY)), real(-_MOST)), real(_MOST))
+    power = min(
+        max(fma(rough_log2(square), real(-0.5 / ORDER), real(_SAFETY)), real(-_MOST)), real(_MOST)
+    )
     # 2^power as the fourth power of a cubic.
     x = real(0.17328679513998632) * power
     root = fma(x, fma(x, fma(x, real(1.0 / 6.0), real(0.5)), real(1.0)), real(1.0))
@@ -156,14 +148,16 @@ def _growth(square):
 
 _SAFETY = -0.152003  # log2(0.9)
 _MOST = 2.321928  # log2 of the largest step ratio, 5
+_SHORT = 0.05  # a first step, relative to the time in which the state changes by its own size
 
 
 def _first(slope, y, atol, rtol, fine, longest):
     """A first step."""
-    rise = np.float64(_square(slope, y, atol, rtol, fine))
-    size = np.float64(_square(y, y, atol, rtol, fine))
+    scales = _scales(y, atol, rtol, fine)
+    rise = np.float64(_square(slope, scales))
+    size = np.float64(_square(y, scales))
     if rise > 0.0:
-        return min(longest, np.float64(0.01) * math.sqrt(max(size, np.float64(1.0)) / rise))
+        return min(longest, np.float64(_SHORT) * math.sqrt(max(size, np.float64(1.0)) / rise))
     return longest
 
 
@@ -203,8 +197,10 @@ def follow(
         h = min(h, longest)
         last = h >= end - t
         step = end - t if last else h
-        after, slope, error, bend = _stages(real(t), real(step), y, a, p, frame, noise, manner)
-        square = _square(error, y, atol, relative, fine)
+        after, slope, error, coarse, bend = _stages(
+            real(t), real(step), y, a, p, frame, noise, manner
+        )
+        square = _missed(error, coarse, y, atol, relative, fine)
         taken += 1
         failed = taken > _STEPS_MOST or t + step == t
         kept = square <= 1.0
@@ -301,9 +297,11 @@ def follow_lanes(
             h = min(control[1, lane], longest)
             last = h >= end - t
             step = end - t if last else h
-            after, slope, error, _ = _stages(real(t), real(step), y, a, p, frames, noise, manner)
-            square = _square(
-                error, y, atol, rows[2 * STATE + PARAMETERS + DIMENSION, lane], fine
+            after, slope, error, coarse, _ = _stages(
+                real(t), real(step), y, a, p, frames, noise, manner
+            )
+            square = _missed(
+                error, coarse, y, atol, rows[2 * STATE + PARAMETERS + DIMENSION, lane], fine
             )  # fmt: skip
             kept = square <= 1.0
             for d in unroll(range(STATE)):

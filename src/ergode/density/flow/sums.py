@@ -143,13 +143,13 @@ def smear(index, count, summits, beside, before, log_weights, smeared, widest):
                 if other > -math.inf:
                     far = math.sqrt(max(np.float64(0.0), np.float64(2.0) * (top - other)))
                     step = max(step, abs(far - away))
-        spread += _HALF_CELL * step * step
+        spread += HALF_CELL * step * step
     wide = np.float64(1.0) + spread
     smeared[which, place] += top - np.float64(0.5) * (away * away / wide + math.log(wide))
     widest[which, place] = max(widest[which, place], spread)
 
 
-_HALF_CELL = np.float64(0.25)  # square of half a cell
+HALF_CELL = np.float64(0.25)  # square of half a cell
 
 
 def thin(index, count, groups, summits, smeared, widest, out):
@@ -214,7 +214,7 @@ def mend(index, count, log_weights, smeared, widest, near, seen, out):
     place = index - which * count
     found = log_weights[which, place]
     if widest[which, place] > THINNEST:
-        if seen[which, place] * _MET > near[which, place]:
+        if seen[which, place] * MET > near[which, place]:
             ratio = near[which, place] / seen[which, place]
             found = found + math.log(ratio) if ratio > 0.0 else np.float64(-math.inf)
         else:
@@ -222,7 +222,7 @@ def mend(index, count, log_weights, smeared, widest, near, seen, out):
     out[which, place] = found
 
 
-_MET = np.float64(10.0)  # smeared weight of a few cells, relative to that of their points
+MET = np.float64(10.0)  # smeared weight of a few cells, relative to that of their points
 
 
 def turn(index, count, groups, summits, points, log_weights, out):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.density.flow import gaussians, sums
+from ergode.density.flow import arrays, gaussians, sums
+from ergode.density.flow.arrays import pairs_of
+from ergode.density.flow.cells import kernel_of
 from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
@@ -19,6 +22,7 @@ from ergode.models.estimation.measurement import Measurement
 _GROUPS = 128  # groups whose sums the device adds up
 _GROUPS_MOST = 512  # groups whose largest weights one thread compares
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
+_BY_DIMENSION = sums.smear, sums.fold, sums.summit
 
 
 @dataclass(frozen=True)
@@ -46,16 +50,10 @@ def brief(count: int, terms: int | None = None) -> dict[str, Any]:
     return {"grain": max(count, 1), "is_brief": True} if few else {}
 
 
-@lru_cache
-def _pairs(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of what is computed of a covariance."""
-    return np.tril_indices(size)
-
-
 def _asked(size: int) -> list[tuple[int, int]]:
     """Pairs of factors whose sums are asked for; see `sums.add_up`."""
     one = sums.NONE
-    pairs = zip(*(each.tolist() for each in _pairs(size)), strict=True)
+    pairs = zip(*(each.tolist() for each in pairs_of(size)), strict=True)
     return [
         (one, one), *((d, one) for d in range(size)), *pairs, (sums.WEIGHT, one), (sums.EDGE, one)
     ]  # fmt: skip
@@ -98,7 +96,31 @@ class Weighted:
     @property
     def groups(self) -> int:
         """Number of groups of points that are added apart."""
+        if not self.device.is_cuda:
+            return -(-self.point_count // arrays.PIECE)
         return sums.groups_of(self.point_count)
+
+    def pointwise(self, body: Callable[..., Any], *arguments: Any) -> None:
+        """Run a kernel for each point of each density, or on a CPU what it is in `arrays`."""
+        device, total = self.device, self.count * self.point_count
+        if device.is_cuda:
+            device.run(self._kernel_of(body), total, self.point_count, *arguments)
+        else:
+            arrays.divide_work(
+                device, getattr(arrays, body.__name__), self.count, total, *arguments
+            )
+
+    def groupwise(self, body: Callable[..., Any], *arguments: Any) -> None:
+        """The same for each group of points of each density."""
+        device, total = self.device, self.count * self.groups
+        if device.is_cuda:
+            device.run(self._kernel_of(body), total, self.point_count, self.groups, *arguments)
+        else:
+            function, terms = getattr(arrays, body.__name__), self.count * self.point_count
+            arrays.divide_work(device, function, total, terms, *arguments)
+
+    def _kernel_of(self, body: Callable[..., Any]) -> kernels.Kernel:
+        return kernel_of(body, self.size if body in _BY_DIMENSION else 0)
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
@@ -168,7 +190,7 @@ class Weighted:
         self, whole: np.ndarray, with_signs: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Errors of mean, deviation and logarithm of the mass by halves: see `Moments`."""
-        n, (rows, columns) = self.size, _pairs(self.size)
+        n, (rows, columns) = self.size, pairs_of(self.size)
         # All points, and each half of them.
         found = np.stack([whole, whole - with_signs, whole + with_signs])
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -180,7 +202,7 @@ class Weighted:
             return off, wide, np.abs(np.log(mass[1:, :, 0] / mass[0, :, 0])).max(axis=0)
 
     def _covariance(self, found: np.ndarray) -> np.ndarray:
-        n, (rows, columns) = self.size, _pairs(self.size)
+        n, (rows, columns) = self.size, pairs_of(self.size)
         covariance = np.empty((self.count, n, n))
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = found[:, 1 : 1 + n] / found[:, :1]
@@ -203,15 +225,14 @@ class Weighted:
         See `sums.summit`.
         """
         device, groups = self.device, min(self.groups, _GROUPS_MOST)
-        found = device.empty((self.count, 2, groups), np.float64)
         out = device.empty((self.count, 1 + self.size), np.float64)
+        if not device.is_cuda:
+            self.pointwise(sums.summit, of, self.points, out)
+            return out
+        found = device.empty((self.count, 2, groups), np.float64)
         total = self.count * groups
-        device.run(
-            kernels.for_each(sums.largest), total, self.point_count, groups, of, found,
-            **brief(total, self.count * self.point_count),
-        )  # fmt: skip
-        kernel = kernels.for_each(sums.summit, bindings={lattice.DIMENSION: self.size})
-        device.run(kernel, self.count, groups, found, self.points, out, **brief(self.count, total))
+        device.run(kernel_of(sums.largest), total, self.point_count, groups, of, found)
+        device.run(self._kernel_of(sums.summit), self.count, groups, found, self.points, out)
         return out
 
     def _of_cells(self) -> dict[Any, Any]:
@@ -247,6 +268,12 @@ class Weighted:
 
         Of all points, and with factors `signs` [point]; see `sums.add_up`.
         """
+        if not (self.device.is_cuda or self._of_cells()):
+            out = np.empty((self.count, len(_asked(self.size)), 2, self.groups))
+            self.groupwise(
+                sums.add_up, summits, signs, self._edge, self.points, self.log_weights, out
+            )
+            return out
         rows, columns = _asked_on(self.device, self.size)
         count = rows.size
         out = self.device.empty((self.count, count, 2, self.groups), np.float64)
@@ -261,13 +288,14 @@ class Weighted:
 
     def gathered(self, found: Any) -> Any:
         """Sums [..., group] of fewer groups, on the device."""
+        if not self.device.is_cuda:
+            return found
         fewer = max(1, self.groups // _GROUPS)
         rows = found.size // self.groups
         out = self.device.empty((*found.shape[:-1], fewer), np.float64)
         self.device.run(
-            kernels.for_each(sums.gather), rows * fewer, self.groups, fewer,
+            kernel_of(sums.gather), rows * fewer, self.groups, fewer,
             found.reshape((rows, self.groups)), out.reshape((rows, fewer)),
-            **brief(rows * fewer, found.size),
         )  # fmt: skip
         return out
 

@@ -23,6 +23,7 @@ from ergode.core.arguments import integer, number, refuse_idle, time_grid
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
 from ergode.core.inputs import recorded
+from ergode.core.math.tableaus import RK4
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
@@ -40,7 +41,6 @@ from ergode.trajectories.fixed.runner import Ensemble, Growth
 from ergode.trajectories.fixed.tangents import PARALLEL
 from ergode.trajectories.methods import METHODS
 from ergode.trajectories.steppers.derivatives import Symbols, function_of
-from ergode.trajectories.steppers.tableaus import RK4
 from ergode.trajectories.tolerances import check_tolerances
 
 if TYPE_CHECKING:

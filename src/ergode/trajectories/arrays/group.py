@@ -8,7 +8,7 @@ A group is one thread or all threads of a CPU; or one thread, one block or the w
 On a CPU, squares are summed within blocks of unknowns, then over the blocks in a fixed order, so
 that no result depends on the number of threads.
 
-The tableaus are those of `steppers.tableaus`; slopes are stored without the factor h.
+The tableaus are those of `core.math.tableaus`; slopes are stored without the factor h.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from ergode.core import checkpoint, kernels, launch, resident
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
+from ergode.core.math.tableaus import hermite_dense
 from ergode.core.status import Status
 from ergode.models.fields.arrays import ArrayField
 from ergode.models.fields.inputs import Tables
@@ -38,7 +39,6 @@ from ergode.trajectories.methods import Method
 from ergode.trajectories.steppers import chebyshev, equations, explicit, noise, stepper
 from ergode.trajectories.steppers.inside_step import INTERVALS
 from ergode.trajectories.steppers.observing import SEEN
-from ergode.trajectories.steppers.tableaus import hermite_dense
 
 
 def bindings_of(

@@ -14,6 +14,7 @@ from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
+from ergode.core.math.tableaus import Tableau, hermite_dense
 from ergode.core.status import Status
 from ergode.models.fields.inputs import Tables
 from ergode.models.fields.vector_field import VectorField
@@ -28,7 +29,6 @@ from ergode.trajectories.fixed.tangents import TANGENTS
 from ergode.trajectories.steppers import equations, explicit, noise, splitting, stepper
 from ergode.trajectories.steppers.derivatives import separated
 from ergode.trajectories.steppers.forcing import bindings_of_inputs
-from ergode.trajectories.steppers.tableaus import Tableau, hermite_dense
 
 _THREADS = 128
 # A history of at most this many bytes per trajectory is stored in shared memory.  With this limit,

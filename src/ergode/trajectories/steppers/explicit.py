@@ -9,7 +9,7 @@ from __future__ import annotations
 from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
 
-# Butcher tableau of the method (see `tableaus.Tableau`).
+# Butcher tableau of the method (see `core.math.tableaus`).
 A, B, C = option(((),)), option((1.0,)), option((0.0,))
 ERROR, CORRECTION = option(()), option(())
 EXTRA_A, EXTRA_C = option(()), option(())

@@ -11,11 +11,11 @@ E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (199
 from __future__ import annotations
 
 from ergode.core.compiler.language import fma, real, unroll
+from ergode.core.math.tableaus import hermite_dense
 from ergode.trajectories.steppers.equations import EPSILON, VARIABLES, delayed, slope
 from ergode.trajectories.steppers.inside_step import missed_inside
 from ergode.trajectories.steppers.jacobian import jacobian
 from ergode.trajectories.steppers.linear import factorised, solved
-from ergode.trajectories.steppers.tableaus import hermite_dense
 
 GAMMA = 0.26
 C = (0.0, 0.52, 1.230333209967908, 0.8957659843500759, 0.43639360985864756, 1.0, 1.0)
