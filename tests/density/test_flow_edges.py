@@ -124,10 +124,6 @@ def test_each_of_a_bank_has_the_survival_that_it_has_alone():
             "without a killing rate",
         ),
         ({"killing_rate": lambda y, t, p: (0.0 * y[0] - 1.0,)}, "a killing rate is negative"),
-        (
-            {"scheme": "split", "measurements": [ergode.Measurement(0.5, place, 1.0, 0.1)]},
-            "or scheme='flow'",
-        ),
     ],
 )
 def test_what_cannot_be_combined_is_refused(options, said):
