@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 0.95
 SHORTEST = 0.1  # seconds of one measurement: short calls are repeated
 
-_CALLS = "core/divide.py core/launch.py core/kernels.py core/compiler core/results.py"
+_CALLS = "core/calls/divide.py core/calls/launch.py core/kernels.py core/compiler core/results"
 KERNELS = {
     "Epidemics": {
         "leap": "epidemics/leap epidemics/shared",

@@ -29,7 +29,7 @@ def module_of(text, machine, **words):
         "from_bits": lambda x: np.uint64(x).view(np.float64),
         **words,
     }
-    exec(re.sub(r"from ergode\.core\.cuda import .*", "", text), module)
+    exec(re.sub(r"from ergode\.core\.devices\.cuda import .*", "", text), module)
     return module
 
 

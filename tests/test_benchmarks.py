@@ -54,12 +54,12 @@ def test_a_benchmark_uses_public_names_alone(script):
 def test_private_names_are_found():
     assert private_names(
         "import ergode, ergode.core.devices\n"
-        "from ergode.core import cuda\n"
+        "from ergode.core.devices import cuda\n"
         "from ergode import Reaction, models\n"
         "from ergode.epidemics.simulate import plan_of\n"
         "ergode.kinetics.integrate(ergode.kinetics.launch, ergode.CompartmentModel.seir)\n"
     ) == {
-        "ergode.core.cuda", "ergode.core.devices", "ergode.models",
+        "ergode.core.devices.cuda", "ergode.core.devices", "ergode.models",
         "ergode.epidemics.simulate.plan_of", "ergode.kinetics.launch",
     }  # fmt: skip
 

@@ -12,7 +12,7 @@ from command_line import invoke
 from small_calls import same_bits
 
 import ergode
-from ergode.core import checkpoint
+from ergode.core.calls import checkpoint
 from ergode.density import runner as density_runner
 
 FORK = multiprocessing.get_context("fork")  # children begin with what is compiled here

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ergode.core import tasks
+from ergode.core.calls import tasks
 
 # The rate is a function of the script, which workers cannot import.
 SCRIPT = """

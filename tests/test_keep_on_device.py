@@ -14,7 +14,9 @@ from small_calls import CONTACTS, NETWORK, same_bits, sir
 from well_known import ROBERTSON
 
 import ergode
-from ergode.core import devices, foreign, launch, resident
+from ergode.core import devices
+from ergode.core.calls import launch, resident
+from ergode.core.devices import foreign
 from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.first_passage import on_device
 from ergode.epidemics.leap.runner import LeapEnsemble

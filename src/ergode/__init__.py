@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ergode import density, epidemics, inference, kinetics, plots, stochastic, trajectories
-    from ergode.core.buffers import release
-    from ergode.core.comparison import compare
+    from ergode.core.calls.parts import concat
+    from ergode.core.calls.resident import DeviceResult
     from ergode.core.devices import resolve as Device
+    from ergode.core.devices.buffers import release
     from ergode.core.errors import (
         AccuracyWarning,
         ErgodeError,
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
         WriteError,
     )
     from ergode.core.inputs import inputs
-    from ergode.core.parts import concat
-    from ergode.core.resident import DeviceResult
     from ergode.core.results import open_dataset, save
+    from ergode.core.results.comparison import compare
     from ergode.core.status import Status
     from ergode.inference.abc import abc_smc
     from ergode.inference.ensemble_kalman import ensemble_kalman
@@ -131,7 +131,7 @@ _HOMES = {
         "AccuracyWarning", "ErgodeError", "ErgodeWarning", "FailureWarning", "InterruptionWarning",
         "ModelError", "PerformanceWarning", "PlanError", "ReadError", "WriteError",
     ),
-    "ergode.core.buffers": ("release",),
+    "ergode.core.devices.buffers": ("release",),
     "ergode.inference.abc": ("abc_smc",),
     "ergode.inference.petab_files": ("read_petab",),
     "ergode.inference.ensemble_kalman": ("ensemble_kalman",),
@@ -140,10 +140,10 @@ _HOMES = {
     "ergode.inference.pseudo_marginal": ("pseudo_marginal",),
     "ergode.inference.simulator": ("simulator",),
     "ergode.inference.synthetic_likelihood": ("synthetic_likelihood",),
-    "ergode.core.comparison": ("compare",),
+    "ergode.core.results.comparison": ("compare",),
     "ergode.core.inputs": ("inputs",),
-    "ergode.core.parts": ("concat",),
-    "ergode.core.resident": ("DeviceResult",),
+    "ergode.core.calls.parts": ("concat",),
+    "ergode.core.calls.resident": ("DeviceResult",),
     "ergode.core.results": ("open_dataset", "save"),
     "ergode.core.status": ("Status",),
     "ergode.models.epidemic.compartments": ("CompartmentModel",),

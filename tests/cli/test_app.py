@@ -331,7 +331,7 @@ def test_info_says_what_is_there():
 
 
 def test_cache_shows_and_clears(tmp_path, monkeypatch):
-    from ergode.core import kernel_cache
+    from ergode.core.compiler import kernel_cache
 
     monkeypatch.setenv("ERGODE_CACHE_DIR", str(tmp_path / "cache"))
     kernel_cache.folders.cache_clear()

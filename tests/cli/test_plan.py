@@ -9,7 +9,8 @@ from command_line import invoke
 
 import ergode
 from ergode.cli import plan
-from ergode.core import absent, devices
+from ergode.core import devices
+from ergode.core.devices import absent
 from ergode.runfile.read import read
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

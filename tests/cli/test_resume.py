@@ -31,7 +31,7 @@ def run_file(tmp_path):
 
 def test_a_run_is_resumed(run_file, tmp_path, monkeypatch):
     store = tmp_path / "decay.parts.zarr"
-    stores = import_module("ergode.core.store")
+    stores = import_module("ergode.core.calls.store")
     write, written = stores.Store.write, []
 
     def until_interrupted(*arguments):

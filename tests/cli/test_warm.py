@@ -10,7 +10,7 @@ from command_line import invoke
 
 import ergode
 from ergode.cli import warm, warm_cases
-from ergode.core import kernel_cache
+from ergode.core.compiler import kernel_cache
 
 CALL = """
 import json, sys, warnings

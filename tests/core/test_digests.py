@@ -4,9 +4,9 @@ import numpy as np
 import xarray
 
 import ergode
+from ergode.core.calls.job import Whole
+from ergode.core.calls.tasks import Plan, _plan_of
 from ergode.core.digests import digest_of
-from ergode.core.job import Whole
-from ergode.core.tasks import Plan, _plan_of
 
 SHIFT = 0.25
 

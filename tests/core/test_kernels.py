@@ -7,7 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from ergode.core import devices, kernel_cache, kernels
+from ergode.core import devices, kernels
+from ergode.core.compiler import kernel_cache
 
 
 @pytest.fixture

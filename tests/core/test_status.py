@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray
 
-import ergode.core.accessor  # noqa: F401
+import ergode.core.results.accessor  # noqa: F401
 from ergode.core.errors import ErgodeError
 from ergode.core.status import Status, failures, flags
 

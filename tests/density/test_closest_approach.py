@@ -359,7 +359,8 @@ def test_what_is_no_approach(arguments, message):
 
 def test_its_cuda_kernel_compiles():
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda, kernels
+    from ergode.core import kernels
+    from ergode.core.devices import cuda
 
     size, count = 2, 8
     kernel = carrier.kernel_of(LINEAR, "float64", "cuda", distance=UserFunction(itself, (2,)))

@@ -341,7 +341,7 @@ def test_a_run_with_checkpoints_has_the_same_bits(tmp_path):
 @pytest.mark.parametrize("absorbs", [True, False])
 def test_cuda_kernels_compile(absorbs):
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     # On a circle, too.
     lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), is_rotated=False).periodic(np.ones(1))

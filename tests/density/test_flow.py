@@ -189,7 +189,7 @@ def test_a_measurement_that_nothing_allows_is_impossible():
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_its_cuda_kernels_compile(precision):
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     size, count, groups = 2, 8, 1
     kernel = carrier.kernel_of(LINEAR, precision, "cuda")

@@ -208,7 +208,7 @@ def test_what_cells_with_noise_cannot_do_is_refused():
 
 def test_its_cuda_kernels_compile():
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     size, count = 2, 8
     one, log, square = np.zeros((1, size)), np.zeros((1, count)), np.zeros((size, size))

@@ -240,7 +240,8 @@ def test_gaussian_cells_refuse_noise_of_student():
 
 def test_kernels_of_student_compile_for_a_gpu():
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda, kernels
+    from ergode.core import kernels
+    from ergode.core.devices import cuda
     from ergode.density.flow import sums
     from ergode.density.grid import lattice
     from ergode.models.estimation import likelihood

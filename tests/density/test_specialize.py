@@ -68,7 +68,7 @@ def test_cuda_kernels_compile_to_registers(
     monkeypatch, field, scheme, noise, precision, thread_group
 ):
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     n = len(field.variables)
     lattice = Lattice(np.zeros(n), np.ones(n), np.eye(n), is_rotated=False)

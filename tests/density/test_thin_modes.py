@@ -100,7 +100,7 @@ def test_states_that_fold_along_one_axis_are_resolved_or_told(speed, is_told, de
 
 def test_its_cuda_kernels_compile():
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     count, groups = 8, 1
     summit = np.zeros((1, 3))

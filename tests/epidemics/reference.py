@@ -5,7 +5,7 @@ import heapq
 import numpy as np
 
 from ergode.core import devices, kernels
-from ergode.core.buffers import put_table
+from ergode.core.devices.buffers import put_table
 from ergode.core.group import KIND
 from ergode.epidemics.first_passage.kernel import threshold
 from ergode.epidemics.shared.options import HAS_STRATA, WEIGHTED

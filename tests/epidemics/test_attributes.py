@@ -311,7 +311,7 @@ def test_what_is_not_memoryless_for_one_class_is_not_memoryless():
 
 def test_first_passages_compile_to_ptx():
     precision = "float32"
-    cuda = pytest.importorskip("ergode.core.cuda")
+    cuda = pytest.importorskip("ergode.core.devices.cuda")
     mixed = By("sex", {"f": DAY, "m": ergode.LogNormal(mean=2, median=1)})
     ensemble = FirstPassageEnsemble(
         model(stay=mixed), scenario_of(PEOPLE, strata="group"), {"I": 10},

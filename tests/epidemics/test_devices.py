@@ -317,7 +317,7 @@ class OnDevice:
 @pytest.fixture
 def idle_device(monkeypatch):
     """A CUDA device whose memory holds zeros and whose kernels do nothing."""
-    cuda = pytest.importorskip("ergode.core.cuda")
+    cuda = pytest.importorskip("ergode.core.devices.cuda")
     stand_ins = {
         "select": lambda index: None,
         "put": lambda array: OnDevice(np.array(array)),

@@ -9,8 +9,8 @@ from scipy import stats
 
 import ergode
 from ergode.core import kernels
-from ergode.core.buffers import put_table
 from ergode.core.devices import resolve
+from ergode.core.devices.buffers import put_table
 from ergode.core.errors import ModelError
 from ergode.epidemics import seeding, simulate
 from ergode.epidemics.methods import METHODS

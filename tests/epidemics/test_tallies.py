@@ -446,7 +446,7 @@ def test_windows_count_the_same():
                          ids=["few", "everything"])  # fmt: skip
 def test_the_kernel_compiles_to_ptx(measures, model):
     pytest.importorskip("numba.cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     ensemble = ensembles(("entries", "measures"), measures(), model)[1]
     bindings = ensemble.bindings | {HUBS: True}

@@ -81,7 +81,7 @@ def _respond(place, table, temperature, found):
 
 def test_what_goes_between_layouts_compiles():
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     one, two, out = np.ones(3), np.ones((3, 2)), np.ones((3, 2, 3))
     code = np.ones(3, np.uint8)

@@ -132,7 +132,7 @@ def test_the_kernel_of_a_block_is_that_of_the_cpu(name, method):
     assert (np.ptp(ends, axis=1) > 1e-3 * ends.max(axis=1)).any(axis=1).all()  # something happens
     if method == "rodas4" and name not in SOON:
         pytest.importorskip("numba_cuda")
-        from ergode.core import cuda
+        from ergode.core.devices import cuda
 
         assert ".entry" in cuda.ptx(launch.kernel.compiled("cuda"), arguments, optimized=False)
 

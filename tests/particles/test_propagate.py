@@ -216,7 +216,8 @@ def test_bad_settings(error, message, settings):
 def test_draws_compile_for_cuda():
     """Likelihoods and moments are those of densities that follow the flow."""
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda, kernels
+    from ergode.core import kernels
+    from ergode.core.devices import cuda
     from ergode.particles.draw import scatter, take
 
     points, one = np.zeros((2, 1, 4)), np.ones((1, 2))
@@ -231,8 +232,9 @@ def test_draws_compile_for_cuda():
 
 def test_expected_measurements_compile_for_cuda():
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda, kernels
+    from ergode.core import kernels
     from ergode.core.compiler.language import UserFunction
+    from ergode.core.devices import cuda
     from ergode.models.estimation.gate import PARAMETERS, VARIABLES, expected_at
     from ergode.models.estimation.likelihood import COMPONENTS, H
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ergode.core import cuda
+from ergode.core.devices import cuda
 from ergode.stochastic.runners.chunks import Wanted
 
 

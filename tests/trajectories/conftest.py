@@ -34,7 +34,8 @@ def cuda_arguments():
 def compiles_to_registers():
     """Check that a CUDA kernel of `adaptive` stays in registers, of its precision."""
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda, kernels
+    from ergode.core import kernels
+    from ergode.core.devices import cuda
     from ergode.trajectories.adaptive.kernel import integrate_cuda
 
     def check(bindings, precision, arguments=None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ergode.core import kernel_cache
+from ergode.core.compiler import kernel_cache
 from ergode.core.notebook import bytes_text
 from ergode.core.words import counted
 

@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import ergode
-from ergode.core import devices, kernel_cache
+from ergode.core import devices
+from ergode.core.compiler import kernel_cache
 from ergode.core.notebook import bytes_text
 from ergode.core.words import counted
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ergode.cli.run import Show, show_plan, warnings_told
-from ergode.core.absent import RECORDS, Absent, record_of
+from ergode.core.devices.absent import RECORDS, Absent, record_of
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.runfile.read import WHOLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ergode.core.store import Store, members_of
+from ergode.core.calls.store import Store, members_of
 from ergode.core.words import counted
 
 

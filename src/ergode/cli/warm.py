@@ -10,7 +10,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
-from ergode.core import devices, kernel_cache, progress
+from ergode.core import devices
+from ergode.core.calls import progress
+from ergode.core.compiler import kernel_cache
 from ergode.core.errors import ErgodeError, ErgodeWarning, PlanError
 from ergode.core.notebook import bytes_text
 

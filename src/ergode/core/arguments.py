@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.columns import is_column, is_finite
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ErgodeError, ModelError, PlanError
-from ergode.core.foreign import on_host
 from ergode.core.synonyms import ours_for
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from ergode.core.checkpoint import Keeper
+    from ergode.core.calls.checkpoint import Keeper
     from ergode.core.devices import Device
 
 _Value = TypeVar("_Value")
@@ -29,8 +29,8 @@ def held(variable: ContextVar[_Value], value: _Value) -> Iterator[_Value]:
 class Running:
     """What holds for the call of an engine, and not for calls that it or the user makes in it."""
 
-    stays: Device | None = None  # device on which large results stay (`core.resident`)
-    keeper: Keeper | None = None  # of checkpoints (`core.checkpoint`)
+    stays: Device | None = None  # device on which large results stay (`core.calls.resident`)
+    keeper: Keeper | None = None  # of checkpoints (`core.calls.checkpoint`)
     # Warnings of a part, which the whole issues, each once. Facts of a part are not told.
     warnings: list[tuple[str, type[Warning]]] | None = None
 

@@ -5,7 +5,8 @@
     cuda_kernel(body) body(*args)                a whole grid, in CUDA's own vocabulary
     kernel(cpu, cuda)                            one of these for each target
 
-A kernel is compiled when it first runs; compiled kernels are cached on disk (`core.kernel_cache`).
+A kernel is compiled when it first runs; compiled kernels are cached on disk
+(`core.compiler.kernel_cache`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernel_cache, log, stopwatch
-from ergode.core.compiler import bundle, kernel_files, shared_functions
+from ergode.core import log, stopwatch
+from ergode.core.compiler import bundle, kernel_cache, kernel_files, shared_functions
 from ergode.core.compiler.bundle import formula_text
 from ergode.core.compiler.language import Option, UserFunction
 from ergode.core.compiler.source import Precision, Source, Target
@@ -132,7 +133,7 @@ class Kernel:
 def _links(target: Target) -> bool:
     """Whether the functions of a model are linked into its kernels, not written into them."""
     if target == "cuda":
-        from ergode.core import cuda
+        from ergode.core.devices import cuda
 
         return cuda.linked is not None
     from ergode.core.compiler import inner_functions

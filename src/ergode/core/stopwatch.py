@@ -1,6 +1,6 @@
 """Time of a call: for compiling, for running kernels, and in total.
 
-The backends `core.cpu` and `core.cuda` report when a compiler or a kernel begins and ends.  A
+The backends `core.devices.cpu` and `cuda` tell when a compiler or a kernel begins and ends.  A
 `Stopwatch` reads the times since it was made.  Nothing here synchronizes with a device: on CUDA, a
 kernel counts from its launch until the host waits for it.
 """

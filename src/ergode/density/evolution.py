@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels, launch, resident
+from ergode.core import kernels
+from ergode.core.calls import launch, resident
+from ergode.core.calls.launch import check_room, room_on
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import PerformanceWarning, PlanError
-from ergode.core.foreign import on_host
-from ergode.core.launch import check_room, room_on
 from ergode.core.status import Status
 from ergode.density import bayes, difficulty, jump
 from ergode.density.grid import cells
@@ -210,7 +211,7 @@ class Evolution:
     def read(self, which: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Keys of a density in ascending order, and the mass of each cell.
 
-        They stay on the device if results do (see `core.resident`).
+        They stay on the device if results do (see `core.calls.resident`).
         """
         needed = _BYTES_READ * (int(self._counters[which, cells.USED]) - 1)
         if resident.device() is not None and needed > room_on(self.device):

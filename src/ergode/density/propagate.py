@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, log, results
+from ergode.core import devices, log, results
 from ergode.core.arguments import check_range, check_switch, choice, count_of, integer
+from ergode.core.calls import launch
+from ergode.core.calls.divide import Executor, StorePath, divisible
+from ergode.core.calls.job import Job, Whole
 from ergode.core.compiler.source import PRECISIONS, Precision
-from ergode.core.divide import Executor, StorePath, divisible
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
-from ergode.core.job import Job, Whole
 from ergode.core.stopwatch import Stopwatch
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
 from ergode.density.choice import KILLING, WALLS, check_flow, choose, is_wide

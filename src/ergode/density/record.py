@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.launch import check_room
+from ergode.core.calls.launch import check_room
 from ergode.core.status import Status
 from ergode.density.grid.cells import MASS_UNIT
 from ergode.density.grid.lattice import Lattice

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, launch, progress
+from ergode.core.calls import checkpoint, launch, progress
 from ergode.core.errors import Abandoned, FailureWarning, InterruptionWarning
 from ergode.core.status import Status
 from ergode.density import tail

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ergode.core import checkpoint
+from ergode.core.calls import checkpoint
 from ergode.core.compiler.source import Target
 from ergode.core.devices import CPU, Device
 from ergode.core.kernels import Kernel

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import devices, launch, log
+from ergode.core import devices, log
+from ergode.core.calls import launch
 from ergode.core.errors import PerformanceWarning, PlanError
 from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution

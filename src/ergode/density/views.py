@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.arguments import integer, names_in
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.inputs import recorded
-from ergode.core.launch import warn
 from ergode.core.words import counted
 from ergode.density.grid.lattice import Lattice
 from ergode.density.smooth import Smooth, smooth

@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import kernels, launch
-from ergode.core.buffers import put_table
+from ergode.core import kernels
+from ergode.core.calls import launch
 from ergode.core.compiler.language import no_refcount
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.core.devices.buffers import put_table
 from ergode.core.math.random import JUMP, draw_words, exponential, uniform
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import (

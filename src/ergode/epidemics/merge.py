@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from ergode.core import parts, results
-from ergode.core.divide import Merge
-from ergode.core.statistics import CountStatistics
+from ergode.core import results
+from ergode.core.calls import parts
+from ergode.core.calls.divide import Merge
+from ergode.core.results.statistics import CountStatistics
 from ergode.epidemics.outputs import levels_of, values_of
 from ergode.epidemics.scenario import Include
 

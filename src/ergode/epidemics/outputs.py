@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from ergode.core import resident, results
+from ergode.core import results
 from ergode.core.arguments import refuse_idle
+from ergode.core.calls import resident
+from ergode.core.calls.launch import check_room
+from ergode.core.calls.resident import beside
 from ergode.core.errors import PlanError
-from ergode.core.launch import check_room
-from ergode.core.resident import beside
 from ergode.core.results import STRATA, SWEPT, Variable
-from ergode.core.statistics import CountStatistics
+from ergode.core.results.statistics import CountStatistics
 from ergode.core.status import Status
 from ergode.epidemics.scenario import ENTRIES, MEASURES, Scenario
 from ergode.epidemics.shared.clock import on_grid

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.calls.launch import check_room
 from ergode.core.columns import Column, PointsDifferError
 from ergode.core.errors import ModelError, PlanError
-from ergode.core.launch import check_room
 from ergode.epidemics.seeding import (
     Initial,
     has_ages,

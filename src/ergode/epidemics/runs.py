@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import launch, log, progress
+from ergode.core import log
+from ergode.core.calls import launch, progress
 from ergode.core.errors import ModelError, PlanError
 from ergode.epidemics.methods import Method
 from ergode.epidemics.outputs import Collector

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ergode.core.arguments import by_name, choice, sequence
+from ergode.core.calls.launch import warn
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
-from ergode.core.launch import warn
 from ergode.epidemics.shared.contacts import Meetings
 from ergode.epidemics.shared.tallies import listed
 from ergode.models.epidemic.calendars import Calendar, calendar_of

@@ -19,14 +19,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import kernels, launch
+from ergode.core import kernels
 from ergode.core.arguments import did_you_mean
-from ergode.core.buffers import put_table
+from ergode.core.calls import launch
 from ergode.core.compiler.language import option
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device, resolve, spans
+from ergode.core.devices.buffers import put_table
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import AccuracyWarning, ModelError
-from ergode.core.foreign import on_host
 from ergode.core.math.random import (
     SEED_CHOICE,
     SEEDING,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, log, results
+from ergode.core import devices, log, results
 from ergode.core.arguments import (
     check_switch,
     choice,
@@ -18,10 +18,11 @@ from ergode.core.arguments import (
     replicate_numbers,
     time_grid,
 )
+from ergode.core.calls import launch
+from ergode.core.calls.divide import Executor, StorePath, divisible, replicates_of
+from ergode.core.calls.job import Job, Whole
 from ergode.core.compiler.source import Precision
-from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import PlanError
-from ergode.core.job import Job, Whole
 from ergode.core.stopwatch import Stopwatch
 from ergode.epidemics.leap.runner import Pressure, Transition
 from ergode.epidemics.merge import merge_of

@@ -22,11 +22,11 @@ import numpy as np
 
 from ergode.core import devices, kernels, results
 from ergode.core.arguments import check_switch, integer, is_finite_number
+from ergode.core.calls.launch import check_room, count_that_fits
 from ergode.core.compiler.language import option, real
 from ergode.core.devices import Device
 from ergode.core.errors import ModelError
 from ergode.core.inputs import recorded
-from ergode.core.launch import check_room, count_that_fits
 from ergode.core.math.random import SYNCHRONOUS, draw_words, uniform
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.arguments import integer, number
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.core.inputs import recorded
-from ergode.core.launch import warn
 from ergode.inference.priors import Prior
 from ergode.inference.simulator import Simulator, simulated, target_of
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.arguments import as_numbers, integer
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.inputs import recorded
-from ergode.core.launch import warn
 from ergode.inference.priors import Prior
 from ergode.inference.simulator import Simulator, simulated, target_of
 

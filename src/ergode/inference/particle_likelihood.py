@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.arguments import as_numbers, check_once, integer, sequence, time_grid
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError, PlanError
-from ergode.core.foreign import on_host
 from ergode.core.inputs import remembered, unrecorded
 from ergode.core.status import has_failed
 from ergode.inference.simulator import arguments_of, theta_of

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ergode.core.arguments import as_numbers, did_you_mean, integer
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
-from ergode.core.launch import warn
 from ergode.core.status import Status
 from ergode.inference.least_squares import least_squares_together
 from ergode.models.expressions import TIME, Expression

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, ReadError
-from ergode.core.launch import warn
 from ergode.inference.petab import TO_SCALE, Parameter, PetabProblem, number_of, word_of
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.readers.bounded import file_of, located, text_of

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.arguments import integer
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.inputs import recorded
-from ergode.core.launch import warn
 from ergode.inference.priors import Prior
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.arguments import as_numbers, check_once, integer, sequence
+from ergode.core.calls.resident import DeviceResult
+from ergode.core.devices.foreign import is_on_cuda, on_host
 from ergode.core.errors import ModelError, PlanError
-from ergode.core.foreign import is_on_cuda, on_host
 from ergode.core.inputs import remembered
-from ergode.core.resident import DeviceResult
 from ergode.core.status import has_failed
 from ergode.models.sweep import POINT, TRAJECTORY
 

@@ -12,10 +12,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, foreign
+from ergode.core import devices
 from ergode.core.arguments import check_switch, choice, integer
+from ergode.core.calls.launch import warn
+from ergode.core.devices import foreign
 from ergode.core.errors import FailureWarning, ModelError, PlanError
-from ergode.core.launch import warn
 from ergode.core.status import Status, failures
 from ergode.kinetics.burn_on_device import NEGATIVE, SUM, burn_on_device
 from ergode.kinetics.cells import Burned, check_shapes, scales_of, tolerance_rows, zones_of_cells

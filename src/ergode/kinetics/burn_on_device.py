@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import devices, foreign, kernels
+from ergode.core import devices, kernels
+from ergode.core.devices import foreign
 from ergode.core.errors import PlanError
 from ergode.core.status import Status
 from ergode.kinetics.block.launch import zones_at_once

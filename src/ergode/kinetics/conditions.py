@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import choice
+from ergode.core.calls.launch import check_room, warn
 from ergode.core.errors import AccuracyWarning, ModelError
-from ergode.core.launch import check_room, warn
 from ergode.core.words import counted
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
 from ergode.kinetics.compression import given_over_time

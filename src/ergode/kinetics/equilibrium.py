@@ -9,9 +9,9 @@ import numpy as np
 
 from ergode.core import results
 from ergode.core.arguments import choice
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.inputs import recorded
-from ergode.core.launch import warn
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.words import counted

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ergode.core import devices, resident
+from ergode.core import devices
+from ergode.core.calls import resident
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, InterruptionWarning
-from ergode.core.launch import warn
 from ergode.core.status import Status
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.launch import Options, empty_outcome, run_zones

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, results
 from ergode.core.arguments import by_name, check_switch, choice, did_you_mean, number
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.inputs import recorded
-from ergode.core.launch import warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, log, resident, results
+from ergode.core import devices, log, results
 from ergode.core.arguments import check_switch, integer, refuse_idle, time_grid
-from ergode.core.divide import Executor, StorePath, divisible
+from ergode.core.calls import resident
+from ergode.core.calls.divide import Executor, StorePath, divisible
+from ergode.core.calls.job import Job, Whole
+from ergode.core.calls.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.errors import Abandoned, AccuracyWarning, ModelError
-from ergode.core.job import Job, Whole
-from ergode.core.launch import Interruptible, check_room, run_chunks, warn
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.kinetics.conditions import Zones, zones_of

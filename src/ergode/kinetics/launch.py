@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ergode.core import kernels, resident
+from ergode.core import kernels
+from ergode.core.calls import resident
 from ergode.core.devices import Device
 from ergode.core.status import Status
 from ergode.kinetics import kernel_options

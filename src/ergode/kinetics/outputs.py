@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import devices, resident, results
-from ergode.core.foreign import on_host
+from ergode.core import devices, results
+from ergode.core.calls import resident
+from ergode.core.devices.foreign import on_host
+from ergode.core.devices.slices import in_slices
 from ergode.core.results import SWEPT, Variable
-from ergode.core.slices import in_slices
 from ergode.core.status import Status
 from ergode.kinetics import validity
 from ergode.kinetics.compositions import molar_masses

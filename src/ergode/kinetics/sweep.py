@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import did_you_mean
-from ergode.core.divide import Axis, alone
+from ergode.core.calls.divide import Axis, alone
+from ergode.core.calls.launch import check_room
 from ergode.core.errors import ModelError, PlanError
-from ergode.core.launch import check_room
 from ergode.kinetics.conditions import Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory

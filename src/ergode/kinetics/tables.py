@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.foreign import on_host
+from ergode.core.devices.foreign import on_host
 from ergode.core.group import Group
 from ergode.core.math.elimination import Elimination
 

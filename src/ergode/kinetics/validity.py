@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning
-from ergode.core.launch import warn
 from ergode.core.words import counted
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.screening import WEAK

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.divide import Axis, alone
+from ergode.core.calls.divide import Axis, alone
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import side_by_side

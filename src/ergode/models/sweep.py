@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import as_numbers, did_you_mean
+from ergode.core.calls.launch import check_room
 from ergode.core.errors import ModelError, PlanError
-from ergode.core.launch import check_room
 from ergode.core.words import counted
 
 TRAJECTORY = "trajectory"

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ergode import trajectories
+from ergode.core.calls.resident import beside
 from ergode.core.devices import Device
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import InterruptionWarning, PlanError
-from ergode.core.foreign import on_host
 from ergode.core.inputs import unrecorded
-from ergode.core.resident import beside
 from ergode.density.flow.weighted import Moments, Weighted
 from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver

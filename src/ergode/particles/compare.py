@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike
 from ergode import density
 from ergode.core import devices, results
 from ergode.core.arguments import did_you_mean, integer
+from ergode.core.calls.resident import KEEP
 from ergode.core.errors import PlanError
 from ergode.core.inputs import recorded
-from ergode.core.resident import KEEP
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.density import views

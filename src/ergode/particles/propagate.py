@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import checkpoint as checkpoints
-from ergode.core import devices, launch, resident, results
-from ergode.core import progress as progress_bar
+from ergode.core import devices, results
 from ergode.core.arguments import check_switch, choice, integer, is_finite_number, refuse_idle
-from ergode.core.divide import StorePath, alone, divisible
+from ergode.core.calls import checkpoint as checkpoints
+from ergode.core.calls import launch, resident
+from ergode.core.calls import progress as progress_bar
+from ergode.core.calls.divide import StorePath, alone, divisible
+from ergode.core.calls.job import Job, Whole
 from ergode.core.errors import AccuracyWarning, PlanError
-from ergode.core.job import Job, Whole
 from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch

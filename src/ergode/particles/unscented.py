@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results
-from ergode.core import progress as progress_bar
+from ergode.core import devices, results
+from ergode.core.calls import launch
+from ergode.core.calls import progress as progress_bar
 from ergode.core.inputs import recorded
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.comparison import SCENARIO
 from ergode.core.errors import PlanError
+from ergode.core.results.comparison import SCENARIO
 from ergode.plots.frame import COLOURS, DPI, SIZE, quiet, time_label
 
 if TYPE_CHECKING:

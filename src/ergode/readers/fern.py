@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, ErgodeError, ReadError
-from ergode.core.launch import warn
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import Reaclib
 from ergode.models.reactions.reaction import Reaction

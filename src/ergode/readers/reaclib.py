@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, ReadError
-from ergode.core.launch import warn
 from ergode.core.words import counted
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import Reaclib

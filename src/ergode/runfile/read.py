@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ergode.core import files, log, results
-from ergode.core.absent import Absent
 from ergode.core.devices import Device
+from ergode.core.devices.absent import Absent
 from ergode.core.errors import PlanError, ReadError
 from ergode.plots import check_figure_path
 from ergode.readers.bounded import text_of

@@ -9,9 +9,9 @@ import numpy as np
 
 from ergode.core import results
 from ergode.core.arguments import names_in, number
+from ergode.core.calls.launch import check_room
 from ergode.core.errors import PlanError
 from ergode.core.inputs import recorded
-from ergode.core.launch import check_room
 from ergode.core.results import SWEPT, Variable
 from ergode.core.words import counted
 from ergode.models.sweep import POINT

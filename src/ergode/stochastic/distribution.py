@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, log, results
+from ergode.core import devices, log, results
 from ergode.core.arguments import integer, is_finite_number, time_grid
+from ergode.core.calls import launch
+from ergode.core.calls.launch import check_room
+from ergode.core.calls.progress import track
 from ergode.core.errors import ModelError, PerformanceWarning, PlanError
 from ergode.core.inputs import recorded
-from ergode.core.launch import check_room
-from ergode.core.progress import track
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.expressions import Expression

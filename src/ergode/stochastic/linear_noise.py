@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, log, results
 from ergode.core.arguments import check_switch, is_finite_number, time_grid
+from ergode.core.calls.launch import check_room
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.inputs import recorded
-from ergode.core.launch import check_room
 from ergode.core.results import SWEPT, Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.reactions.network import ReactionNetwork

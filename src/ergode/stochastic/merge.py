@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import parts, results
-from ergode.core.divide import Merge
+from ergode.core import results
+from ergode.core.calls import parts
+from ergode.core.calls.divide import Merge
 from ergode.core.errors import PlanError
-from ergode.core.statistics import ExactSums
+from ergode.core.results.statistics import ExactSums
 
 if TYPE_CHECKING:
     import xarray

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import resident, results
+from ergode.core import results
 from ergode.core.arguments import choice
+from ergode.core.calls import resident
+from ergode.core.calls.launch import check_room
+from ergode.core.calls.resident import beside
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import PlanError
-from ergode.core.foreign import on_host
-from ergode.core.launch import check_room
-from ergode.core.resident import beside
 from ergode.core.results import SWEPT, Variable
-from ergode.core.statistics import Moments, SumsByPoint
+from ergode.core.results.statistics import Moments, SumsByPoint
 from ergode.core.status import Status
 from ergode.models.expressions import TIME, Expression
 from ergode.models.sweep import Layout

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results
+from ergode.core import devices, results
 from ergode.core.arguments import (
     as_numbers,
     by_name,
@@ -20,6 +20,7 @@ from ergode.core.arguments import (
     number,
     time_grid,
 )
+from ergode.core.calls import launch
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.inputs import recorded
 from ergode.core.results import Variable

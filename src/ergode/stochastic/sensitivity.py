@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import arguments, devices, results
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.core.inputs import recorded
-from ergode.core.launch import warn
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import arguments, devices, launch, log, results
-from ergode.core.divide import Executor, StorePath, divisible, replicates_of
+from ergode.core import arguments, devices, log, results
+from ergode.core.calls import launch
+from ergode.core.calls.divide import Executor, StorePath, divisible, replicates_of
+from ergode.core.calls.job import Job, Whole
+from ergode.core.calls.launch import check_room
 from ergode.core.errors import FailureWarning, ModelError, PlanError
-from ergode.core.job import Job, Whole
-from ergode.core.launch import check_room
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.expressions import Expression, check_condition

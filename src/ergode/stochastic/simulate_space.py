@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, log, results
+from ergode.core import devices, log, results
 from ergode.core.arguments import check_switch, choice, integer, replicate_numbers, time_grid
+from ergode.core.calls import launch
+from ergode.core.calls.divide import Executor, StorePath, divisible, replicates_of
+from ergode.core.calls.job import Job, Whole
 from ergode.core.devices import Device
-from ergode.core.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import ModelError
-from ergode.core.job import Job, Whole
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.words import counted
 from ergode.models.reactions.events import Rounding

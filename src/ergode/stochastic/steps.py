@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import launch
 from ergode.core.arguments import is_finite_number, number
+from ergode.core.calls import launch
 from ergode.core.errors import AccuracyWarning, PerformanceWarning, PlanError
 from ergode.stochastic import methods
 from ergode.stochastic.algorithms import hybrid, leap

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, log, results
+from ergode.core import devices, log, results
 from ergode.core.arguments import (
     check_range,
     check_switch,
@@ -21,10 +21,11 @@ from ergode.core.arguments import (
     sequence,
     time_grid,
 )
+from ergode.core.calls import launch
+from ergode.core.calls.divide import Axis, Executor, StorePath, divisible, replicates_of
+from ergode.core.calls.job import Job, Whole
 from ergode.core.compiler.source import PRECISIONS, Precision
-from ergode.core.divide import Axis, Executor, StorePath, divisible, replicates_of
 from ergode.core.errors import PlanError
-from ergode.core.job import Job, Whole
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.cut import axis_of_values
 from ergode.models.fields.inputs import check_inputs

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import results
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
-from ergode.core.foreign import on_host
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status, has_failed
 from ergode.core.stopwatch import Stopwatch

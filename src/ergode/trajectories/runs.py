@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import devices, launch
+from ergode.core import devices
 from ergode.core.arguments import check_apart
+from ergode.core.calls import launch
 from ergode.core.compiler.source import Precision
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import launch
 from ergode.core.arguments import as_numbers, number
+from ergode.core.calls import launch
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.models.fields.vector_field import VectorField

@@ -22,7 +22,7 @@ from ergode.core.errors import ModelError
 def plain(source):
     """The names of a generated module, its functions left uncompiled."""
     text = re.sub(
-        r"from ergode\.core\.(cpu|cuda) import .*",
+        r"from ergode\.core\.devices\.(cpu|cuda) import .*",
         "device_function = kernel = lambda f: f\nfma = lambda a, b, c: a * b + c",
         source.text,
     )

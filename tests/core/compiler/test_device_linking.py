@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 pytest.importorskip("numba.cuda")
-from ergode.core import cuda, kernel_cache, kernels
-from ergode.core.compiler import device_linking
+from ergode.core import kernels
+from ergode.core.compiler import device_linking, kernel_cache
 from ergode.core.compiler.language import UserFunction, linked, option, real
+from ergode.core.devices import cuda
 
 FUNCTION = option()
 RATE = option(0.5, of_linked=True)

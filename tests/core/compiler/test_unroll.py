@@ -119,7 +119,7 @@ def test_numbers_of_a_formula_are_real():
 
 def test_single_precision_formula_has_no_double():
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     kernel = kernels.for_each(apply, precision="float32", bindings={"rhs": UserFunction(formula)})
     x, out = np.zeros(2, np.float32), np.zeros(1, np.float32)

@@ -207,7 +207,7 @@ def test_both_devices_give_the_same_bits(precision):
 
 def test_float32_ptx_has_no_double():
     pytest.importorskip("numba.cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     column, table = np.zeros(1, np.float32), np.zeros((1, 1), np.float32)
     text = cuda.ptx(KERNELS["float32"].compiled("cuda"), (0, 1, column, column, column, table))

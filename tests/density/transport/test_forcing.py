@@ -101,7 +101,7 @@ def test_steps_before_a_short_part_end_in_it():
 
 def test_its_cuda_kernel_compiles():
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), is_rotated=False)
     kernel = specialize.forcing_kernel(FIELD, [lattice], Noise(function=loud), None)

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 import ergode
 from ergode import ComputedNetwork, ModelError, PlanError
 from ergode.core import devices, kernels
-from ergode.core.buffers import put_table
+from ergode.core.devices.buffers import put_table
 from ergode.epidemics.first_passage import runner
 from ergode.epidemics.first_passage.computed_cuda import search_computed_cuda
 from ergode.epidemics.first_passage.counts import count_on_grid_cuda
@@ -205,7 +205,7 @@ def test_memory_is_planned_before_it_is_allocated(monkeypatch):
 )
 def test_the_kernels_compile_to_ptx(model, network, count, precision):
     pytest.importorskip("numba.cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     ensemble = FirstPassageEnsemble(
         model(), scenario_of(network(count)), {"E": 100}, times=TIMES, seed=1,

@@ -8,7 +8,7 @@ from leap_cases import aging, by_group, counts_of, measures, memoryless, weighte
 
 import ergode
 from ergode.core import devices
-from ergode.core.checkpoint import Keeper
+from ergode.core.calls.checkpoint import Keeper
 from ergode.core.context import Running, run_with
 from ergode.epidemics.leap.grid import Signals, Store
 from ergode.epidemics.leap.options import CUTS_HUBS, GATHERS, LOCAL_BITS, PUSHES
@@ -68,7 +68,7 @@ def cuda_arguments(ensemble):
     ],
 )
 def test_kernels_compile_to_ptx(model, weighted, chosen):
-    cuda = pytest.importorskip("ergode.core.cuda")
+    cuda = pytest.importorskip("ergode.core.devices.cuda")
     network = ergode.ContactNetwork.barabasi_albert(500, m=4, seed=1)
     if "tolerance" in chosen:
         network = weighted.with_attributes(group=np.arange(weighted.node_count) % 3)

@@ -254,7 +254,7 @@ def test_points_of_a_sweep_share_a_launch():
 )
 def test_the_kernel_compiles_to_ptx(precision, computed):
     pytest.importorskip("numba.cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     model, scenario, initial = everything(1.5)
     group = None

@@ -95,7 +95,7 @@ COMPILED = {
 @pytest.mark.parametrize(("method", "options"), COMPILED.values(), ids=COMPILED)
 def test_block_kernels_compile(method, options):
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     _, zones, launch = launch_of(ROBERTSON, {"A": 1.0}, 64, method)
     kernel = kernels.cuda_kernel(
@@ -134,7 +134,7 @@ def test_block_kernels_compile(method, options):
 def test_a_block_kernel_of_stars_compiles(heating):
     """Nuclei that heat themselves, with pairs and neutrino losses."""
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     conditions = {"temperature": 3e9, "density": 1e7, "heating": heating}
     _, zones, launch = launch_of(CARBON, {"c12": 1.0}, 32, "rodas4", **conditions)

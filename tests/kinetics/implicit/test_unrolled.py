@@ -45,7 +45,7 @@ def test_a_network_written_out_is_the_same():
 def test_a_network_written_out_compiles():
     """With all that it may have: a flow, sunlight, and tolerances of the zone."""
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     splitting = ergode.Reaction("A -> B", rate_constant=ergode.Photolysis(3.0, 2.0))
     network = ergode.ReactionNetwork({"A": 1.0, "B": 0.0}, [splitting])

@@ -109,7 +109,7 @@ def test_the_kernel_of_a_gpu_run_in_python_is_that_of_a_cpu(case):
 def test_kernels_compile(case):
     """With prefactors and tolerances of each zone."""
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     network, given, end = CASES[case]
     grid = np.array([0.0, end])

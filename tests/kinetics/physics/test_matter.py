@@ -7,7 +7,7 @@ import pytest
 from kernel_cases import CARBON
 
 import ergode
-from ergode.core import kernel_cache
+from ergode.core.compiler import kernel_cache
 from ergode.kinetics import burn, equation_of_state, integrate
 
 R, RADIATION, AVOGADRO = 8.31446261815324e7, 7.565733250280007e-15, 6.02214076e23

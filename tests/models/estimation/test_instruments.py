@@ -168,7 +168,8 @@ def test_instruments_with_light_are_followed_sent_and_compiled():
         )
         assert float(found["normalised_innovation_squared"][0]) < 0.5
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda, kernels
+    from ergode.core import kernels
+    from ergode.core.devices import cuda
     from ergode.models.estimation import gate
     from ergode.models.estimation.likelihood import COMPONENTS, H
 

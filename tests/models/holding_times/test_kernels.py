@@ -255,7 +255,7 @@ def test_both_devices_give_the_same_bits(distribution, precision):
 )
 def test_float32_ptx_has_no_double(kernel, arguments):
     pytest.importorskip("numba.cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     one, row = np.float32(1), np.zeros(1, "f4")
     code, out = (0, one, one, row, row, 1), np.zeros((1, 1), "f4")

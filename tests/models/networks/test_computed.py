@@ -11,7 +11,7 @@ from scipy.stats import chi2
 import ergode
 from ergode import ComputedNetwork, ModelError, PlanError
 from ergode.core import devices, kernels
-from ergode.core.buffers import put_table
+from ergode.core.devices.buffers import put_table
 from ergode.models.networks.computed_arcs import reverse_slot
 
 EARTH = 8_000_000_000

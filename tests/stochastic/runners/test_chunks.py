@@ -5,7 +5,7 @@ import pytest
 
 import ergode
 from ergode import Reaction, ReactionNetwork
-from ergode.core import cpu
+from ergode.core.devices import cpu
 from ergode.core.errors import Abandoned
 from ergode.core.status import Status
 from ergode.stochastic.runners import chunks

@@ -10,7 +10,7 @@ from host_threads import run_threads
 from kernel_text import module_of
 
 from ergode.core import kernels
-from ergode.core.checkpoint import Keeper
+from ergode.core.calls.checkpoint import Keeper
 from ergode.core.context import Running, run_with
 from ergode.core.devices import resolve
 from ergode.trajectories.adaptive.outcome import Outcome, control_of
@@ -43,7 +43,7 @@ def cuda_kernel(field, method, count, precision, **options):
 def check_ptx(group, field, method, count, precision, **options):
     """Compile the kernel of a run to PTX: it is of this group, and float32 stays float32."""
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     followers, arguments = cuda_kernel(field, method, count, precision, **options)
     assert followers.group == group

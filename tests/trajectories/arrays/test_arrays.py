@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 from well_known import lorenz_96, lorenz_96_in_place, lorenz_96_numpy, lorenz_96_small
 
 import ergode
-from ergode.core.checkpoint import Keeper
+from ergode.core.calls.checkpoint import Keeper
 from ergode.core.context import Running, run_with
 from ergode.trajectories import integrate
 from ergode.trajectories.arrays import followers

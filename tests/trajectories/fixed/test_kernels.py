@@ -79,7 +79,7 @@ def cuda_kernel(case, precision):
 )
 def test_cuda_kernel_compiles_to_registers_of_its_precision(name, precision):
     pytest.importorskip("numba_cuda")
-    from ergode.core import cuda
+    from ergode.core.devices import cuda
 
     case = CASES[name]
 

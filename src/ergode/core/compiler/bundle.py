@@ -199,7 +199,7 @@ class Collector:
                 [
                     "import math",
                     "import numpy",
-                    f"from ergode.core.{self.target} import {', '.join(names)}",
+                    f"from ergode.core.devices.{self.target} import {', '.join(names)}",
                     f"real = numpy.{self.precision}",
                     f"bits = numpy.uint{self.precision[-2:]}",
                 ]

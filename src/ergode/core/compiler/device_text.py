@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import cuda
 
-from ergode.core import kernel_cache
+from ergode.core.compiler import kernel_cache
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 A device function is an undecorated module-level function on scalars.  It is compiled from its
 source for a target (CPU or CUDA) and a working precision.  The names below differ between the
-targets, so they are only declared here; `core.cpu` and `core.cuda` define them.
+targets, so they are only declared here; `core.devices.cpu` and `core.devices.cuda` define them.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Source:
         identity = "\n".join(
             [
                 self.text, platform.python_version(), *map(_installed, _COMPILERS),
-                _compiling_code(f"ergode.core.{self.target}"),
+                _compiling_code(f"ergode.core.devices.{self.target}"),
             ]
         )  # fmt: skip
         return hashlib.sha256(identity.encode()).hexdigest()[:24]

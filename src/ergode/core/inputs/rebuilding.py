@@ -67,7 +67,7 @@ def call_of(name: str) -> Callable[..., Any]:
     """The call of a name; it is one that records its inputs."""
     module, _, function = name.partition(":")
     found = None
-    known = f"{module}.".startswith((*HOMES, "ergode.core.comparison."))
+    known = f"{module}.".startswith((*HOMES, "ergode.core.results.comparison."))
     if known and function.isidentifier():
         found = getattr(import_module(module), function, None)
     if not getattr(found, "records", False):

@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import kernels, launch
+from ergode.core import kernels
+from ergode.core.calls import launch
 from ergode.core.devices import Device
 from ergode.core.errors import AccuracyWarning
 from ergode.density.flow.nearest import COMPONENTS, pass_by, touch

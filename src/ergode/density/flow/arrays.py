@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import cpu
-from ergode.core.devices import Device, spans
+from ergode.core.devices import Device, cpu, spans
 from ergode.core.math.tall import turned
 from ergode.density.flow.points_kernels import BINS, BINS_IN_UNIT, FARTHEST
 from ergode.density.flow.sums import HALF_CELL, MET, SHELLS, STEP, THINNEST

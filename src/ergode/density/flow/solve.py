@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import checkpoint, devices, launch, progress, resident
+from ergode.core import devices
+from ergode.core.calls import checkpoint, launch, progress, resident
+from ergode.core.calls.launch import room_on
 from ergode.core.compiler.language import UserFunction
 from ergode.core.errors import FailureWarning, InterruptionWarning, PlanError
-from ergode.core.launch import room_on
 from ergode.core.status import Status
 from ergode.density.flow import images
 from ergode.density.flow.approach import law_of

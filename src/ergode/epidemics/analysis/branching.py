@@ -35,8 +35,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning
-from ergode.core.launch import warn
 
 Transform: TypeAlias = Callable[[complex, np.ndarray], np.ndarray]
 """``transform(r, weights)``, see `ergode.epidemics.analysis.contact.transform`."""

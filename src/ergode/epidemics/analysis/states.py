@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.arguments import time_grid
+from ergode.core.calls.launch import check_room
 from ergode.core.errors import ModelError
 from ergode.core.inputs import recorded
-from ergode.core.launch import check_room
 from ergode.epidemics.analysis.line_list import check_cases
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of
 from ergode.models.epidemic.seeds import Seeds

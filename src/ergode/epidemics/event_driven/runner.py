@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import kernels, launch
-from ergode.core.buffers import put_table
+from ergode.core import kernels
+from ergode.core.calls import launch
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.core.devices.buffers import put_table
 from ergode.epidemics.event_driven import kernel
 from ergode.epidemics.event_driven.state import Cases
 from ergode.epidemics.scenario import Scenario

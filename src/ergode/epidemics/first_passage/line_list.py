@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.buffers import put_table
+from ergode.core.calls.launch import check_room
 from ergode.core.compiler.language import fma, real
 from ergode.core.devices import Device
-from ergode.core.launch import check_room
+from ergode.core.devices.buffers import put_table
 from ergode.epidemics.first_passage.kernel import (
     Search,
     arrival,

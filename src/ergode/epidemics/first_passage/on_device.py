@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint
-from ergode.core.buffers import Scratch
+from ergode.core.calls import checkpoint
+from ergode.core.calls.launch import run_from_first
+from ergode.core.calls.resident import fetch
 from ergode.core.compiler.source import Target
 from ergode.core.devices import Device, resolve
+from ergode.core.devices.buffers import Scratch
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
-from ergode.core.launch import run_from_first
-from ergode.core.resident import fetch
 from ergode.epidemics.first_passage.cuda import SEGMENT, THREADS
 from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.models.networks.computed import ComputedNetwork

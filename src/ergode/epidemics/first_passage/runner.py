@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.buffers import put_kept, put_table
+from ergode.core.calls.resident import beside
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.core.devices.buffers import put_kept, put_table
 from ergode.core.group import COOPERATIVE, KIND
-from ergode.core.resident import beside
 from ergode.epidemics.first_passage.computed_cuda import search_computed_cuda
 from ergode.epidemics.first_passage.counts import Grid, count_on_grid_cpu, count_on_grid_cuda
 from ergode.epidemics.first_passage.cuda import search_cuda

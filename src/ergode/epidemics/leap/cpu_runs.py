@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, kernels
-from ergode.core.launch import run_from_first
+from ergode.core import kernels
+from ergode.core.calls import checkpoint
+from ergode.core.calls.launch import run_from_first
 from ergode.epidemics.leap import cpu, options
 from ergode.epidemics.leap.cpu import NodeState
 from ergode.epidemics.leap.layout import Layout

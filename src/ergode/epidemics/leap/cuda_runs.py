@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, kernels
-from ergode.core.buffers import Scratch
+from ergode.core import kernels
+from ergode.core.calls import checkpoint
+from ergode.core.calls.resident import fetch
+from ergode.core.devices.buffers import Scratch
 from ergode.core.errors import PlanError
 from ergode.core.group import KIND, SOME
-from ergode.core.resident import fetch
 from ergode.epidemics.leap import options, plan
 from ergode.epidemics.leap.cuda import leap_cuda
 from ergode.epidemics.leap.gather import HUB, SEGMENT, Hubs

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core import devices, kernels
-from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
+from ergode.core.devices.buffers import put_table
 from ergode.core.errors import PlanError
 from ergode.core.kernels import Kernel
 from ergode.epidemics.leap import options

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ergode.core.arguments import choice
-from ergode.core.buffers import put_table
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
+from ergode.core.devices.buffers import put_table
 from ergode.core.errors import PlanError
 from ergode.epidemics.leap import plan
 from ergode.epidemics.leap.cpu_runs import CpuRuns

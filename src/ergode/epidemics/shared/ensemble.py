@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.buffers import put_table
+from ergode.core.calls.launch import count_that_fits
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
-from ergode.core.launch import count_that_fits
+from ergode.core.devices.buffers import put_table
 from ergode.epidemics.scenario import ENTRIES, MEASURES, Scenario
 from ergode.epidemics.seeding import Seeding
 from ergode.epidemics.shared.clock import moments_of

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.buffers import put_table
+from ergode.core.calls.resident import fetch
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device, resolve
+from ergode.core.devices.buffers import put_table
 from ergode.core.errors import PlanError
 from ergode.core.group import COOPERATIVE, KIND
-from ergode.core.resident import fetch
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared.arcs import arcs_into, arcs_of

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.calls.launch import count_that_fits, run_chunks
+from ergode.core.calls.resident import store
 from ergode.core.devices import Device
-from ergode.core.launch import count_that_fits, run_chunks
-from ergode.core.resident import store
 from ergode.kinetics.block.schedule import INDEXABLE, SMALL
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.tables import UNSWEPT, ConditionHistory, Outcome

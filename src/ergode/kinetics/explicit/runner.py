@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.buffers import put_table
 from ergode.core.devices import Device
+from ergode.core.devices.buffers import put_table
 from ergode.core.group import BLOCK, KIND
 from ergode.kinetics.block.launch import BlockLaunch, Launch, are_few, shape_for
 from ergode.kinetics.conditions import Zones

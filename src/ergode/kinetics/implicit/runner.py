@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.buffers import put_table
 from ergode.core.devices import Device
+from ergode.core.devices.buffers import put_table
 from ergode.core.errors import PlanError
 from ergode.core.group import BLOCK, KIND
 from ergode.core.math.rosenbrock import Tableau, coefficients_of

@@ -24,7 +24,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ergode.core import kernel_cache
+from ergode.core.compiler import kernel_cache
 from ergode.core.math.elementary import exp, log
 from ergode.models.constants import AVOGADRO, COMPTON, ELECTRON_REST, GAS_CONSTANT
 

@@ -32,10 +32,10 @@ import numpy as np
 
 from ergode.core import devices, kernels
 from ergode.core.arguments import nearest
+from ergode.core.calls.launch import warn
 from ergode.core.compiler.language import UserFunction, no_unroll, noinline_cpu, option
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import AccuracyWarning, ModelError
-from ergode.core.launch import warn
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.physics.electron_table import (
     DENSITIES,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.devices.foreign import is_on_cuda, on_host
 from ergode.core.errors import ModelError
-from ergode.core.foreign import is_on_cuda, on_host
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.portable import HoldsFunctions
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
-from ergode.core.foreign import on_host
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.fields.functions import check_form, check_function
 

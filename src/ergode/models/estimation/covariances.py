@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
-from ergode.core.foreign import on_host
 
 _ROUNDING = 1e-10
 _TINY = 1e-150  # replaces a deviation of zero as a divisor

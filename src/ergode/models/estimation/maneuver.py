@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import did_you_mean
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
-from ergode.core.foreign import on_host
 from ergode.core.words import counted
 from ergode.models.estimation.covariances import covariance_of
 from ergode.models.estimation.measurement import within_times

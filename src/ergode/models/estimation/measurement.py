@@ -10,8 +10,8 @@ import numpy as np
 
 from ergode.core.arguments import is_finite_number, sequence, within_rounding
 from ergode.core.compiler.portable import HoldsFunctions
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
-from ergode.core.foreign import on_host
 from ergode.core.words import counted
 from ergode.models.estimation.covariances import covariance_of
 from ergode.models.estimation.instruments import (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
-from ergode.core.foreign import on_host
 from ergode.core.math.tall import quadratic
 from ergode.core.words import counted
 from ergode.models.estimation.covariances import covariance_of

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core.arguments import as_numbers
+from ergode.core.calls.launch import check_room
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
-from ergode.core.foreign import on_host
-from ergode.core.launch import check_room
 
 if TYPE_CHECKING:
     from ergode.models.networks.contact_network import ContactNetwork

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, kernels
 from ergode.core.arguments import did_you_mean
-from ergode.core.buffers import put_table
+from ergode.core.calls.launch import check_room
+from ergode.core.devices.buffers import put_table
 from ergode.core.errors import ModelError
-from ergode.core.launch import check_room
 from ergode.core.notebook import card
 from ergode.core.words import counted
 from ergode.models.networks import checks, csr

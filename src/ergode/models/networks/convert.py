@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
-from ergode.core.foreign import on_host
 from ergode.models.networks import checks
 from ergode.models.networks.contact_network import ContactNetwork
 

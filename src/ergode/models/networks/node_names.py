@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import did_you_mean
+from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
-from ergode.core.foreign import on_host
 from ergode.models.networks import checks
 
 

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, kernels
 from ergode.core.arguments import as_numbers, is_finite_number
+from ergode.core.calls.launch import check_room
 from ergode.core.errors import ModelError
-from ergode.core.launch import check_room
 from ergode.models.networks import checks, csr, households, random_degrees, random_pairs
 from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.layers import from_layers

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from ergode.core import devices, kernels
 from ergode.core.arguments import check_switch
+from ergode.core.calls.launch import check_room
 from ergode.core.errors import ModelError
-from ergode.core.launch import check_room
 from ergode.core.math.elementary import log
 from ergode.core.math.random import GENERATOR, draw_words, uniform_53
 from ergode.models.networks import checks, csr

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, ModelError
-from ergode.core.launch import warn
 from ergode.core.words import counted
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.rates import DetailedBalance, RateCoefficient, Reaclib

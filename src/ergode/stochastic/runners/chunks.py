@@ -8,10 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from ergode.core import devices, launch, log
+from ergode.core import devices, log
+from ergode.core.calls import launch
+from ergode.core.calls.launch import count_that_fits
 from ergode.core.devices import Device
-from ergode.core.launch import count_that_fits
-from ergode.core.statistics import GROUP
+from ergode.core.results.statistics import GROUP
 from ergode.core.status import Status
 
 _ROOM_SHARE = 0.4

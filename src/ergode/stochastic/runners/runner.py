@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
+from ergode.core.calls.resident import fetch
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
-from ergode.core.resident import fetch
 from ergode.core.status import Status
 from ergode.stochastic.kernel.realization import Plan
 from ergode.stochastic.kernel.results import Out

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core import group, kernels
-from ergode.core.buffers import put_kept
+from ergode.core.calls.launch import count_that_fits
 from ergode.core.devices import Device
-from ergode.core.launch import count_that_fits
+from ergode.core.devices.buffers import put_kept
 from ergode.stochastic.algorithms.algorithm import Algorithm, Rows
 from ergode.stochastic.kernel import interruptions, next_firing, realization, results
 from ergode.stochastic.kernel.interruptions import Waiting

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ergode.core import resident, results
+from ergode.core import results
 from ergode.core.arguments import choice
+from ergode.core.calls import resident
+from ergode.core.calls.launch import check_room
 from ergode.core.errors import PlanError
-from ergode.core.launch import check_room
 from ergode.core.results import PLACES, SWEPT, Variable
-from ergode.core.statistics import ExactSums
+from ergode.core.results.statistics import ExactSums
 from ergode.models.sweep import Layout
 from ergode.stochastic.merge import moments
 from ergode.stochastic.runners.chunks import Wanted

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.buffers import put_kept
+from ergode.core.calls.resident import fetch
+from ergode.core.devices.buffers import put_kept
 from ergode.core.group import ALONE, KIND
-from ergode.core.resident import fetch
 from ergode.core.words import counted
 from ergode.stochastic.kernel import realization
 from ergode.stochastic.kernel.interruptions import drawing

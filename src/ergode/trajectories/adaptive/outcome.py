@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import resident
+from ergode.core.calls import resident
+from ergode.core.calls.launch import check_room
+from ergode.core.calls.resident import beside
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import resolve
-from ergode.core.launch import check_room
-from ergode.core.resident import beside
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.arguments import Out
 from ergode.trajectories.events import ZeroCrossing

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core import checkpoint
+from ergode.core.calls import checkpoint
 from ergode.core.compiler.language import option, real, unroll
 from ergode.core.devices import Device
 from ergode.trajectories.adaptive.arguments import Out, Run, Storage

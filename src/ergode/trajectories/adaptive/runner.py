@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint, kernels, launch, resident
+from ergode.core import kernels
+from ergode.core.calls import checkpoint, launch, resident
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned

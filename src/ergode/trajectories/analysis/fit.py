@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, launch, results
+from ergode.core import devices, results
 from ergode.core.arguments import by_name, choice, integer, sequence, time_grid
+from ergode.core.calls import launch
 from ergode.core.compiler.source import PRECISIONS, Precision
 from ergode.core.errors import AccuracyWarning, FailureWarning, ModelError, PlanError
 from ergode.core.inputs import recorded

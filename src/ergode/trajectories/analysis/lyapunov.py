@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import devices, launch, results
+from ergode.core import devices, results
 from ergode.core.arguments import integer, number, refuse_idle, time_grid
+from ergode.core.calls import launch
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
 from ergode.core.inputs import recorded

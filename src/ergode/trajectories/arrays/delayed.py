@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import launch
+from ergode.core.calls import launch
 from ergode.core.compiler.language import UserFunction, real
 from ergode.core.compiler.syntax import function_from_text
 from ergode.core.devices import Device

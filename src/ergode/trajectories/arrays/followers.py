@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core import kernels, launch, resident
+from ergode.core import kernels
+from ergode.core.calls import launch, resident
 from ergode.core.compiler.source import Target
 from ergode.core.devices import CPU
 from ergode.core.group import APART, KIND, TEAM

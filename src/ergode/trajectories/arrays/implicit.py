@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ergode.core import checkpoint, kernels, launch
+from ergode.core import kernels
+from ergode.core.calls import checkpoint, launch
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint
+from ergode.core.calls import checkpoint
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.trajectories.arrays import group

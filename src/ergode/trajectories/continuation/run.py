@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import results
+from ergode.core.calls.launch import warn
 from ergode.core.errors import AccuracyWarning, FailureWarning, PlanError
-from ergode.core.launch import warn
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.continuation import starts

@@ -1,4 +1,4 @@
-"""Steps in several launches, between which the state can be kept (see `core.checkpoint`)."""
+"""Steps in several launches, between which the state can be kept (see `core.calls.checkpoint`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core import checkpoint
+from ergode.core.calls import checkpoint
 from ergode.core.devices import Device
 from ergode.trajectories.fixed.kernel import Kept
 

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from ergode.core import launch
+from ergode.core.calls import launch
+from ergode.core.calls.resident import beside
 from ergode.core.compiler.source import Precision
-from ergode.core.foreign import on_host
-from ergode.core.resident import beside
+from ergode.core.devices.foreign import on_host
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import stacked
