@@ -72,6 +72,7 @@ def test_kept_blocks_make_room_for_a_larger_one():
 @pytest.mark.cuda
 def test_arrays_of_a_device_use_freed_memory():
     device = devices.resolve("cuda")
+    gc.collect()
     ergode.release()
     begin = device.available_bytes()
     array = device.empty((1000, 10), np.float64)
