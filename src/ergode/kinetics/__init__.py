@@ -14,8 +14,9 @@ from ergode.kinetics.physics.equilibrium import equilibrium_distance, nuclear_eq
 from ergode.kinetics.pistons import Piston
 from ergode.kinetics.plug_flow import plug_flow
 from ergode.kinetics.reaction_rates import reaction_rates
-from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
+from ergode.kinetics.reactors import PlugFlow, StirredTank
 from ergode.kinetics.sensitivity import sensitivities
+from ergode.kinetics.walls import Wall
 
 __all__ = [
     "Burned", "EquationOfState", "Matter", "NeutrinoLosses", "Piston", "PlugFlow", "StirredTank",

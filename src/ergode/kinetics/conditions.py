@@ -18,7 +18,7 @@ from ergode.kinetics.feeds import feed_of, feed_rows, mass_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
 from ergode.kinetics.pistons import Piston
-from ergode.kinetics.reactors import COEFFICIENT, Given, PlugFlow, StirredTank, Wall
+from ergode.kinetics.reactors import Given, PlugFlow, StirredTank
 from ergode.kinetics.tables import (
     ALONE,
     BRANCHED,
@@ -35,6 +35,7 @@ from ergode.kinetics.tables import (
     VOLUME,
     ConditionHistory,
 )
+from ergode.kinetics.walls import COEFFICIENT, Wall
 from ergode.models.constants import GAS_CONSTANT, RADIATION
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork

@@ -25,7 +25,7 @@ from ergode.kinetics.over_time import Trajectory
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.physics.gas_equilibrium import equilibrate
 from ergode.kinetics.pistons import Piston
-from ergode.kinetics.reactors import Wall
+from ergode.kinetics.walls import Wall
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
 from ergode.models.sweep import POINT

@@ -32,11 +32,12 @@ from ergode.kinetics.physics.equation_of_state import (
     check_range,
 )
 from ergode.kinetics.rate_factors import scaled_zones, scaling_of
-from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
+from ergode.kinetics.reactors import PlugFlow, StirredTank
 from ergode.kinetics.sweep import ROWS, axis_of, layout_of, parted, swept_zones
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STILL, STIRRED, Outcome
 from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
 from ergode.kinetics.validity import warn_of_fits
+from ergode.kinetics.walls import Wall
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT, Layout
 

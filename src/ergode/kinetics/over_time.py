@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike
 from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
 
+OR_OVER_TIME = ", a Trajectory or a function of time"
+"""What an argument may be besides numbers, for messages."""
+
 
 @dataclass(frozen=True)
 class Trajectory:
@@ -164,3 +167,16 @@ def linear_at(times: np.ndarray, knots: np.ndarray, rows: np.ndarray) -> np.ndar
         slopes = (rows[:, above[inside]] - found[:, inside]) / length[inside]
         found[:, inside] += slopes * since[inside]
     return found
+
+
+def changes(value: Any) -> bool:
+    """Whether a value changes in time."""
+    return isinstance(value, Trajectory) or callable(value)
+
+
+def cut(value: Any, start: int, stop: int) -> Any:
+    """The values of some of the zones."""
+    if isinstance(value, Trajectory):
+        several = value.values.ndim > 1 and len(value.values) > 1
+        return Trajectory(value.times, value.values[start:stop]) if several else value
+    return value if callable(value) or np.size(value) < 2 else np.asarray(value)[start:stop]

@@ -1,4 +1,4 @@
-"""Reactors with flow - a continuously stirred tank, a tube with plug flow - and walls.
+"""Reactors with flow: a continuously stirred tank, and a tube with plug flow.
 
 In a tank mass flows in at the rate m / tau, where m is the mass in the reactor and tau the
 residence time, and the mixture flows out at the same rate. With the amounts Y of the mass that was
@@ -29,6 +29,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from numpy.typing import ArrayLike
 from ergode.core.errors import ModelError
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.over_time import Trajectory, linear_at
+from ergode.kinetics.over_time import OR_OVER_TIME, Trajectory, changes, cut, linear_at
 from ergode.kinetics.physics.energy import enthalpy
 from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED
 from ergode.models.reactions.network import ReactionNetwork
@@ -51,23 +52,8 @@ class Given(NamedTuple):
     isothermal: bool
 
 
-_OR_OVER_TIME = ", a Trajectory or a function of time"
-
-
 _FED = "temperature of the inflow"
 _BALANCED = 1e-9  # difference of the flows into a tank and out of it, relative
-
-
-def _changes(value: Any) -> bool:
-    return isinstance(value, Trajectory) or callable(value)
-
-
-def _cut(value: Any, start: int, stop: int) -> Any:
-    """The values of some of the zones."""
-    if isinstance(value, Trajectory):
-        several = value.values.ndim > 1 and len(value.values) > 1
-        return Trajectory(value.times, value.values[start:stop]) if several else value
-    return value if callable(value) or np.size(value) < 2 else np.asarray(value)[start:stop]
 
 
 def _rows_at(name: str, value: Any, times: np.ndarray) -> np.ndarray:
@@ -169,10 +155,10 @@ class StirredTank:
         object.__setattr__(self, "inflow", dict(inflow))
         object.__setattr__(self, "residence_time", _positive("residence_time", residence_time))
         hot = temperature
-        if hot is not None and not _changes(hot):
-            hot = by_zone(_FED, hot, _OR_OVER_TIME)
+        if hot is not None and not changes(hot):
+            hot = by_zone(_FED, hot, OR_OVER_TIME)
             check_signs(_FED, hot)
-        if flow_ratio is not None and not _changes(flow_ratio):
+        if flow_ratio is not None and not changes(flow_ratio):
             raise ModelError(
                 f"flow_ratio is {flow_ratio!r}; expected a Trajectory or a function of time. A "
                 "constant flow is the residence_time"
@@ -212,7 +198,7 @@ class StirredTank:
         """What changes in time, by name."""
         every = {f"inflow '{name}'": value for name, value in self.inflow.items()}
         every |= {_FED: self.temperature, "flow_ratio": self.flow_ratio}
-        return {name: value for name, value in every.items() if _changes(value)}
+        return {name: value for name, value in every.items() if changes(value)}
 
     @property
     def changes(self) -> bool:
@@ -230,7 +216,7 @@ class StirredTank:
         def fixed(name: str, value: Any) -> Any:
             if value is None:
                 return None
-            rows = _rows_at(name, value, times) if _changes(value) else np.ravel(value)[:, None]
+            rows = _rows_at(name, value, times) if changes(value) else np.ravel(value)[:, None]
             if rows.size == 1:
                 return rows.ravel()
             return np.array(np.broadcast_to(rows, (zones, times.size))).ravel()
@@ -300,14 +286,11 @@ class StirredTank:
 
     def part(self, start: int, stop: int) -> StirredTank:
         """The reactors of some of the zones."""
-
-        def cut(value: Any) -> Any:
-            return _cut(value, start, stop)
-
-        inflow = {name: cut(value) for name, value in self.inflow.items()}
+        part = partial(cut, start=start, stop=stop)
+        inflow = {name: part(value) for name, value in self.inflow.items()}
         return StirredTank(
-            inflow, cut(self.residence_time), cut(self.temperature), cut(self.outflow_ratio),
-            self.tank_count, cut(self.flow_ratio), self.flows,
+            inflow, part(self.residence_time), part(self.temperature), part(self.outflow_ratio),
+            self.tank_count, part(self.flow_ratio), self.flows,
         )  # fmt: skip
 
     def rows(
@@ -422,103 +405,6 @@ class PlugFlow:
         return np.ascontiguousarray(
             np.broadcast_to(1.0 / self.velocity[:, None], (len(amounts), 1))
         )
-
-
-COEFFICIENT = "heat_transfer_coefficient"
-_AROUND = "temperature of the wall"
-
-
-@dataclass(frozen=True, eq=False)
-class Wall:
-    """A wall through which heat passes: dU/dt = h A (T_wall - T).
-
-    Parameters
-    ----------
-    heat_transfer_coefficient : float, array_like of shape [zone_count], Trajectory, or function
-        h [erg/(cm2 s K)]; 1 W/(m2 K) is 1e3. 0 is an insulated wall. As a `Trajectory` or a
-        function of time it changes, as that of an engine.
-    temperature : float, array_like of shape [zone_count], Trajectory, or function
-        Of the wall [K]; it may change in time, too.
-    area : float or array_like of shape [zone_count]
-        Area of the wall over the volume of the gas at the first time [1/cm]: 6 over the diameter of
-        a sphere. The area itself does not change with the volume.
-
-    Examples
-    --------
-    >>> import ergode
-    >>> wall = ergode.kinetics.Wall(5e4, temperature=300.0, area=6.0 / 5.0)
-    >>> wall.area.tolist()
-    [1.2]
-    >>> heater = ergode.kinetics.Wall(5e4, lambda time: 300.0 + 20.0 * time, area=1.2)  # 20 K/s
-    """
-
-    heat_transfer_coefficient: Any
-    temperature: Any
-    area: np.ndarray
-
-    def __init__(self, heat_transfer_coefficient: Any, temperature: Any, area: ArrayLike) -> None:
-        coefficient = heat_transfer_coefficient
-        if not _changes(coefficient):
-            coefficient = by_zone(COEFFICIENT, coefficient, _OR_OVER_TIME)
-            check_signs(COEFFICIENT, coefficient, may_vanish=True)
-        if not _changes(temperature):
-            temperature = by_zone(_AROUND, temperature, _OR_OVER_TIME)
-            check_signs(_AROUND, temperature)
-        object.__setattr__(self, COEFFICIENT, coefficient)
-        object.__setattr__(self, "temperature", temperature)
-        object.__setattr__(self, "area", _positive("area of the wall", area))
-
-    @property
-    def _named(self) -> dict[str, Any]:
-        return {
-            COEFFICIENT: self.heat_transfer_coefficient, _AROUND: self.temperature,
-            "area of the wall": self.area,
-        }  # fmt: skip
-
-    @property
-    def is_insulated(self) -> bool:
-        """Whether no heat passes through any of the walls, so that they have no effect."""
-        coefficient = self.heat_transfer_coefficient
-        return not (_changes(coefficient) or coefficient.any())
-
-    @property
-    def over_time(self) -> dict[str, Any]:
-        """What changes in time, by name."""
-        return {name: value for name, value in self._named.items() if _changes(value)}
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Number of values by the name of what has them; of a function they are not known."""
-        found = {}
-        for name, value in self._named.items():
-            if isinstance(value, Trajectory):
-                found[name] = len(np.atleast_2d(value.values))
-            elif not callable(value):
-                found[name] = value.size
-        return found
-
-    def part(self, start: int, stop: int) -> Wall:
-        """The walls of some of the zones."""
-        return Wall(*(_cut(value, start, stop) for value in self._named.values()))
-
-    def rows(self, count: int, changing: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What kernels know of the wall (see `ConditionHistory.wall`).
-
-        `changing` has what is `over_time`, shape [zone_count, knot_count].
-        """
-        both = [
-            changing[name] if name in changing else np.broadcast_to(value, count)[:, None]
-            for name, value in (
-                (COEFFICIENT, self.heat_transfer_coefficient),
-                (_AROUND, self.temperature),
-            )
-        ]
-        both[0] = both[0] * np.broadcast_to(self.area, count)[:, None]
-        if not changing:
-            return np.hstack(both)
-        width = max(one.shape[1] for one in both)
-        tables = [np.broadcast_to(one, (count, width)) for one in both]
-        return np.hstack([np.c_[one, one.max(axis=1)] for one in tables])
 
 
 def _check_fixed(

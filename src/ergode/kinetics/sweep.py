@@ -20,8 +20,9 @@ from ergode.kinetics.conditions import Zones, own_amounts, zones_of
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import Trajectory
 from ergode.kinetics.pistons import Piston
-from ergode.kinetics.reactors import PlugFlow, StirredTank, Wall
+from ergode.kinetics.reactors import PlugFlow, StirredTank
 from ergode.kinetics.tolerances import tolerances_of
+from ergode.kinetics.walls import Wall
 from ergode.models.cut import axis_of_values
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork

@@ -11,7 +11,7 @@ from ergode.core.arguments import is_finite_number, number
 from ergode.core.calls import launch
 from ergode.core.errors import AccuracyWarning, PerformanceWarning, PlanError
 from ergode.stochastic import methods
-from ergode.stochastic.algorithms import hybrid, leap
+from ergode.stochastic.algorithms import hybrid_tables, leap
 from ergode.stochastic.tables import Tables
 
 # Cost of a step, and of a single firing between two steps, in firings of the direct method.
@@ -63,7 +63,9 @@ def step_control(
         )
     if flows:
         longest = np.inf if max_step is None else number("max_step", max_step, above=0)
-        return hybrid.control(hybrid.TOLERANCE if tolerance is None else tolerance, longest)
+        return hybrid_tables.control(
+            hybrid_tables.TOLERANCE if tolerance is None else tolerance, longest
+        )
     if not method.algorithm.leaps:
         return {}
     if step is not None and not (is_finite_number(step) and step > 0):
