@@ -75,7 +75,7 @@ def test_a_single_time_is_the_start(model, contacts):
         ({"initial": {"I": [500]}}, "node 500, but node ids are 0 to 499"),
         ({"times": [0, 2, 1]}, "times must ascend"),
         ({"times": [0, np.nan]}, r"times\[1\] is nan"),
-        ({"times": []}, "non-empty"),
+        ({"times": []}, "not empty"),
         ({"replicates": 0}, "replicates is 0"),
         ({"replicates": 2.5}, "replicates is 2.5; expected an integer"),
         ({"seed": -1}, "seed is -1"),

@@ -233,7 +233,7 @@ def test_result_can_be_saved(tmp_path):
     [
         ({"times": [0.0, 1.0, 1.0]}, ergode.ModelError, r"times\[2\] = 1 follows times\[1\] = 1"),
         ({"times": [0.0, np.nan]}, ergode.ModelError, r"times\[1\] is nan"),
-        ({"times": []}, ergode.ModelError, "non-empty"),
+        ({"times": []}, ergode.ModelError, "not empty"),
         ({"times": ["a"]}, ergode.ModelError, "expected a list of numbers"),
         ({"step": 0.0}, ergode.PlanError, "step is 0.0; expected a positive number"),
         ({"step": np.inf}, ergode.PlanError, "step is inf"),

@@ -28,7 +28,8 @@ SCRIPT = """
 {first}
 import json, sys
 import numpy as np
-from ergode.core import kernel_cache, kernels
+from ergode.core import kernels
+from ergode.core.compiler import kernel_cache
 
 def body(index, x, out):
     out[index] = x[index] + {number}

@@ -308,12 +308,14 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str], *, overwrite: bo
     >>> ergode.save(xarray.Dataset({"x": 2.0}), folder / "x.nc", overwrite=True).name
     'x.nc'
     """
+    import xarray
+
     import ergode
 
-    if not hasattr(dataset, "data_vars"):
+    if isinstance(dataset, xarray.DataArray):
         raise PlanError(
-            f"the result is a {type(dataset).__name__}; expected an xarray.Dataset, as "
-            "result[['amount']] makes of a variable"
+            "the result is a DataArray; expected an xarray.Dataset, as result[['amount']] makes of "
+            "a variable"
         )
     path = check_dataset_path(path)
     store = path.suffix == ".zarr"
