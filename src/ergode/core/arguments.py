@@ -24,7 +24,6 @@ def time_grid(times: ArrayLike, *, may_descend: bool = False, name: str = "times
     ----------
     times : array_like, shape [time_count]
         At least one finite time, each later than the one before.
-
     name : str
         Name of the argument, for messages.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ergode.core.arguments import refuse_idle
 from ergode.core.errors import PlanError
@@ -26,47 +26,64 @@ MEASURED_MOST = 100
 """Number of measured values of all densities above which a fixed grid takes less time."""
 
 
+class Choice(NamedTuple):
+    """What ``"auto"`` is."""
+
+    scheme: SchemeName
+    reason: str
+    bend_time: float | None = None  # of the cells (see `flow.bend`); None if it was not looked for
+
+
 def choose(
     asked: Estimation, noise: Noise | None, limits: Limits | None, also: str,
     of_carrier: dict[str, Any], *, smooth: bool, approach: bool = False, **given: bool,
-) -> tuple[SchemeName, str]:  # fmt: skip
+) -> Choice:  # fmt: skip
     """The scheme that ``"auto"`` is, and why; `given` tells which options of a grid are given.
 
     `of_carrier` are keyword arguments of `Carrier`. `also` is what else a grid is usual for, or
     empty.
     """
     if smooth:
-        return "flow", "smoothing: points that follow the flow keep what later measurements say"
+        return Choice(
+            "flow", "smoothing: points that follow the flow keep what later measurements say"
+        )
     if approach:
-        return "flow", "a closest approach: points that follow the flow know how near they come"
+        return Choice(
+            "flow", "a closest approach: points that follow the flow know how near they come"
+        )
     wanted = [name for name, is_given in given.items() if is_given]
     why = why_not_flow(asked, noise, limits)
     if why:
-        return "split", f"a fixed grid: {why}"
+        return Choice("split", f"a fixed grid: {why}")
     if also == KILLING and asked.measurements:
-        return "flow", "measurements and a killing rate: both weigh points that follow the flow"
+        return Choice(
+            "flow", "measurements and a killing rate: both weigh points that follow the flow"
+        )
     if also:
-        return "split", f"a fixed grid: {also}"
+        return Choice("split", f"a fixed grid: {also}")
     if wanted:
-        return "split", f"a fixed grid: {', '.join(wanted)} given"
+        return Choice("split", f"a fixed grid: {', '.join(wanted)} given")
     size, count = len(asked.field.variables), asked.layout.count
     if size <= DIMENSIONS_OF_LATTICE and not all(
         isinstance(one, Gaussian | Mixture) for one in asked.priors
     ):
-        return "split", "a fixed grid: a prior is neither a Gaussian nor a mixture"
+        return Choice("split", "a fixed grid: a prior is neither a Gaussian nor a mixture")
     measured = len(asked.measurements) * count
     if measured > MEASURED_MOST:
-        return "split", (
+        return Choice(
+            "split",
             f"a fixed grid: {measured:,} measured values, more than {MEASURED_MOST}, would take "
-            "longer with points that follow the flow"
+            "longer with points that follow the flow",
         )
     if not is_wide(asked, noise):
-        return "flow", "no noise, no walls: points that follow the flow have no numerical diffusion"
+        return Choice(
+            "flow", "no noise, no walls: points that follow the flow have no numerical diffusion"
+        )
     bend = bend_of(asked, of_carrier)
     most = COMPARED_MOST if bend.is_compared else BEND_MOST
     if bend.size > most:
-        return "split", f"a fixed grid: {bend.told}, more than {most}"
-    return "flow", f"weak noise: {bend.told}, at most {most}"
+        return Choice("split", f"a fixed grid: {bend.told}, more than {most}")
+    return Choice("flow", f"weak noise: {bend.told}, at most {most}", bend.time)
 
 
 def is_wide(asked: Estimation, noise: Noise | None) -> bool:

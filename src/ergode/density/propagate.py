@@ -343,8 +343,8 @@ def propagate(
     if is_wide(asked, noise):
         of_carrier |= {"precision": "float64", "noise": None if noise is None else noise.matrix}
     of_carrier |= {"killing": killing, "periods": periods}
-    reason = "asked for"
-    approach = None
+    reason, approach = "asked for", None
+    bend_time: float | None = None
     if closest_approach is not None:
         if not isinstance(closest_approach, ClosestApproach):
             raise ModelError(
@@ -352,7 +352,7 @@ def propagate(
             )
         approach = closest_approach.of(asked)
     if scheme == "auto":
-        scheme, reason = whole.decided_once(
+        scheme, reason, bend_time = whole.decided_once(
             "scheme",
             lambda: choose(
                 asked, noise, limits, also, of_carrier, smooth=smooth,
@@ -402,10 +402,10 @@ def propagate(
                 keep=keep, show=progress,
                 options=of_carrier, is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
             )  # fmt: skip
-            if solver.is_wide and (
-                reason == "asked for" or killing is not None or "drawn points" in reason
-            ):
-                solver.bend_time = bend_of(asked, of_carrier).time
+            if solver.is_wide:
+                solver.bend_time = (
+                    bend_of(asked, of_carrier).time if bend_time is None else bend_time
+                )
             solver.solve()
             found = together(solver.records)
             warnings = [flow_warning(solver)]

@@ -43,7 +43,7 @@ class Limits:
         return not self.absorbs and self.largest == np.inf
 
     def wall_rows(self, dimension: int) -> int:
-        """Rows of the array that holds what is kept of walls."""
+        """Number of rows of `Cells.walls`."""
         return 2 * dimension + 1 if self.absorbs else self.cuts * (dimension + 1)
 
 

@@ -195,6 +195,8 @@ def linear_noise(
     method = f"{closure}-closure" if closure else "linear-noise"
     reason = "asked for" if closure else "the default"
     log.tell_all(log.choice(method, reason, place))
+    log.checked()
+    log.computes()
     rows = []
     for equations, amounts in points:
         row = _course(equations, amounts, grid, float(tolerance), closure is not None)

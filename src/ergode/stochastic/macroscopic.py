@@ -2,14 +2,14 @@
 
 The drift is S a(n), the diffusion S diag(a) S^T, with the stoichiometry S and the propensities a.
 In the limit of large amounts, n equal molecules form n^2 ordered pairs; `counted` ones n (n - 1).
-Nothing here is shared with
-the kernels that simulate, so that the two can be compared.
+Nothing here is shared with the kernels that simulate, so that the two can be compared.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Set
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,6 @@ class Macroscopic:
         Times at which a comparison with the time turns.
     follows_time : bool
         Whether a rate depends on the time.
-    is_polynomial : numpy.ndarray, shape [reaction]
-        Whether a rate is a polynomial of the amounts.
 
     Raises a PlanError if amounts have other causes than reactions; the message names the cause.
     """
@@ -48,10 +46,6 @@ class Macroscopic:
         species = {member.name: member for member in network.species}
         real = network.continuous if counted else species
         self._laws = [law_of(one, species, continuous=real) for one in network.reactions]
-        of = {symbol(name) for name in species}
-        varying = of | network.rules.keys()
-        polynomial = [_is_polynomial(law.tree, of, varying) for law in self._laws]
-        self.is_polynomial = np.array(polynomial, bool)
         self.changes = network.stoichiometry.toarray().astype(np.float64)  # [species, reaction]
         self._noisy = self.changes * ~network.flows  # a deterministic reaction has no noise
         naming = Naming(network, self.parameters)
@@ -60,6 +54,13 @@ class Macroscopic:
         found = [time for law in inlined for time in breaks_of(law)[0]]
         still = [time for time in found if not naming.follows_state(time)]
         self.breaks = sorted({float(time.evaluate(self.parameters)) for time in still})
+
+    @cached_property
+    def is_polynomial(self) -> np.ndarray:
+        """Whether each rate is a polynomial of the amounts, shape [reaction]."""
+        of = {symbol(member.name) for member in self.network.species}
+        varying = of | self.network.rules.keys()
+        return np.array([_is_polynomial(law.tree, of, varying) for law in self._laws], bool)
 
     def known(self, amounts: np.ndarray, time: float) -> dict[str, Any]:
         """Value of every name of a formula, at amounts [..., species]."""

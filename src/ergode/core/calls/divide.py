@@ -88,8 +88,8 @@ def divisible(
 ) -> Callable[[Callable[Concatenate[Whole, P], Job]], Callable[P, xarray.Dataset]]:
     """Make the call of an engine, which may be in parts, of what prepares its job.
 
-    The attribute ``first`` of the call takes a number and the same arguments. It returns the result
-    of so many first members, and the number of all.
+    The call has an attribute ``first``, a function of a number and the same arguments. It returns
+    the result for that many members, from the first one on, and the number of all members.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass
 class Whole:
-    """What an entry knows of the whole call, of which it may prepare a part."""
+    """The whole call, as an entry knows it: what the entry prepares may be a part of it."""
 
     replicates: int | None = None  # of the whole, if parts are along the replicates
     first_row: int = 0  # number of the first row of the part in the whole

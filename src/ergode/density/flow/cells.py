@@ -16,7 +16,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.density.flow import arrays, points_kernels, sums
+from ergode.density.flow import on_cpu, points_kernels, sums
 from ergode.density.grid import lattice
 
 _NOTHING = -1e300  # logarithm of a weight below all
@@ -31,11 +31,11 @@ def kernel_of(body: Callable[..., Any], size: int = 0) -> kernels.Kernel:
 
 
 def run(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -> None:
-    """Run a kernel for each of some points, or on a CPU what it is in `arrays`."""
+    """Run a kernel for each of some points, or on a CPU what it is in `on_cpu`."""
     if device.is_cuda:
         device.run(kernel_of(body), count, *arguments)
     else:
-        getattr(arrays, body.__name__)(*arguments)
+        getattr(on_cpu, body.__name__)(*arguments)
 
 
 def run_parts(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -> None:
@@ -44,7 +44,7 @@ def run_parts(device: Device, body: Callable[..., Any], count: int, *arguments: 
     if device.is_cuda:
         device.run(kernel_of(body), parts, count, parts, *arguments)
     else:
-        getattr(arrays, body.__name__)(*arguments)
+        getattr(on_cpu, body.__name__)(*arguments)
 
 
 def parts_of(device: Device, count: int) -> int:
@@ -110,7 +110,7 @@ def columns(device: Device, source: Any, chosen: Any) -> Any:
 
 
 def added(device: Device, found: Any) -> np.ndarray:
-    """Sums over the groups of an array [row, group], most of which are added on the device."""
+    """Sums of the rows of an array [row, group]; the device adds most groups, the host the rest."""
     if not device.is_cuda:
         return np.asarray(found.sum(axis=1))
     rows, groups = found.shape
@@ -164,7 +164,7 @@ class Table:
     def __init__(self, cells: Cells, central: Any, chosen: Any) -> None:
         self.device = device = cells.device
         if not device.is_cuda:
-            self.index = arrays.with_neighbours(cells.index, cells.beside, central, chosen)
+            self.index = on_cpu.with_neighbours(cells.index, cells.beside, central, chosen)
             return
         count = len(cells)
         axes = cells.index.shape[0] - 1
@@ -206,7 +206,7 @@ class Table:
         each = int(np.prod(along))
         count = len(self) * each
         if not device.is_cuda:
-            index, beside, points, sign, rim = arrays.divided(self.index, along, origins, edges)
+            index, beside, points, sign, rim = on_cpu.divided(self.index, along, origins, edges)
             return Cells(device, index, beside, points, np.empty((1, count)), sign, rim)
         index = device.empty((1 + axes, count), np.int32)
         beside = device.empty((axes, 2, count), np.int32)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.devices import Device
-from ergode.density.flow import arrays, points_kernels
+from ergode.density.flow import on_cpu, points_kernels
 from ergode.density.flow.cells import Cells, kernel_of, run
 from ergode.density.flow.points import Start
 from ergode.models.estimation.priors import Gaussian, Mixture
@@ -58,7 +58,7 @@ def lay(device: Device, starts: list[Start], precision: Any, log_weights: Any) -
         if device.is_cuda:
             device.run(kernel, count * each, each, *whole)
         else:
-            arrays.put_point(*whole)
+            on_cpu.put_point(*whole)
         return points
 
     points = placed(precision)

@@ -18,8 +18,8 @@ import numpy as np
 from ergode.core.devices import Device
 from ergode.core.errors import PlanError
 from ergode.core.math.tall import turned
-from ergode.density.flow.arrays import neighbours_of
 from ergode.density.flow.cells import Cells
+from ergode.density.flow.on_cpu import neighbours_of
 from ergode.density.initial import ellipsoid
 from ergode.density.tail import CUT_MOST
 from ergode.models.estimation.covariances import root_of

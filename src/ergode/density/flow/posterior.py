@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.devices import Device
-from ergode.density.flow import arrays, sums
+from ergode.density.flow import on_cpu, sums
 from ergode.density.flow.cells import Cells, added, columns, kernel_of, parts_of, run, run_parts
 from ergode.density.flow.placed import Points
 from ergode.density.flow.points import Start
@@ -82,7 +82,7 @@ class Posterior(Weighted):
                 first, self.base, self.log_weights, out,
             )  # fmt: skip
         else:
-            arrays.temper(first, self.base, self.log_weights, out)
+            on_cpu.temper(first, self.base, self.log_weights, out)
         top, whole, squares = np.asarray(self.device.get(out))
         tops = top.max(axis=1)
         with np.errstate(invalid="ignore"):

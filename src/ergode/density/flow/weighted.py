@@ -11,9 +11,9 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.density.flow import arrays, gaussians, sums
-from ergode.density.flow.arrays import pairs_of
+from ergode.density.flow import gaussians, on_cpu, sums
 from ergode.density.flow.cells import kernel_of
+from ergode.density.flow.on_cpu import pairs_of
 from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
@@ -97,17 +97,17 @@ class Weighted:
     def groups(self) -> int:
         """Number of groups of points that are added apart."""
         if not self.device.is_cuda:
-            return -(-self.point_count // arrays.PIECE)
+            return -(-self.point_count // on_cpu.PIECE)
         return sums.groups_of(self.point_count)
 
     def pointwise(self, body: Callable[..., Any], *arguments: Any) -> None:
-        """Run a kernel for each point of each density, or on a CPU what it is in `arrays`."""
+        """Run a kernel for each point of each density, or on a CPU what it is in `on_cpu`."""
         device, total = self.device, self.count * self.point_count
         if device.is_cuda:
             device.run(self._kernel_of(body), total, self.point_count, *arguments)
         else:
-            arrays.divide_work(
-                device, getattr(arrays, body.__name__), self.count, total, *arguments
+            on_cpu.divide_work(
+                device, getattr(on_cpu, body.__name__), self.count, total, *arguments
             )
 
     def groupwise(self, body: Callable[..., Any], *arguments: Any) -> None:
@@ -116,8 +116,8 @@ class Weighted:
         if device.is_cuda:
             device.run(self._kernel_of(body), total, self.point_count, self.groups, *arguments)
         else:
-            function, terms = getattr(arrays, body.__name__), self.count * self.point_count
-            arrays.divide_work(device, function, total, terms, *arguments)
+            function, terms = getattr(on_cpu, body.__name__), self.count * self.point_count
+            on_cpu.divide_work(device, function, total, terms, *arguments)
 
     def _kernel_of(self, body: Callable[..., Any]) -> kernels.Kernel:
         return kernel_of(body, self.size if body in _BY_DIMENSION else 0)

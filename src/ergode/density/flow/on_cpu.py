@@ -69,9 +69,7 @@ def add_up(
             out[which, -2:, k, group] = both[0, -2:]
 
 
-def thin(
-    start: int, stop: int, summits: Any, smeared: Any, widest: Any, out: Any
-) -> None:  # fmt: skip
+def thin(start: int, stop: int, summits: Any, smeared: Any, widest: Any, out: Any) -> None:
     for which, group, some in _groups(start, stop, out.shape[-1], smeared.shape[1]):
         weight = np.exp(smeared[which, some] - summits[which, 0])
         out[which, :, group] = weight.sum(), weight[widest[which, some] > THINNEST].sum()
