@@ -158,7 +158,7 @@ def orbits_after(y, step):
     return y + step / 6 * (a + 2 * b + 2 * c + d)
 
 
-def least_distances(y, begin, until, step=0.02):
+def least_distances(y, begin, until, step=0.01):
     """Of orbits [variable, sample], from the target; between steps they are straight."""
     longer = round(begin / (4 * step))
     for _ in range(longer):
@@ -287,7 +287,7 @@ def periapsis(y):
 def test_a_function_of_the_state_has_the_law_of_its_least_value(mean, sigma, levels, until, width):
     """The altitude of a periapsis, in closed form."""
     rng = np.random.default_rng(3)
-    y = np.array(mean)[:, None] + np.array(sigma)[:, None] * rng.standard_normal((4, 1_000_000))
+    y = np.array(mean)[:, None] + np.array(sigma)[:, None] * rng.standard_normal((4, 4_000_000))
     least = periapsis(y)
     share = np.array([(least < level).mean() for level in levels])
     error = np.sqrt(share * (1 - share) / least.size)
