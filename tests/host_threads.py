@@ -49,12 +49,18 @@ class Machine:
         self.atomic = SimpleNamespace(add=self.add)
         self.memory = [np.zeros(SHARED) for _ in range(blocks)]
         self.shared = SimpleNamespace(array=lambda *_: self.memory[self.local.block])
+        self.all = threading.Barrier(blocks * threads)
+        grid = SimpleNamespace(sync=lambda: self.all.wait(20))
+        self.cg = SimpleNamespace(this_grid=lambda: grid)
 
     threadIdx = property(lambda self: SimpleNamespace(x=self.local.thread))
     blockIdx = property(lambda self: SimpleNamespace(x=self.local.block))
 
     def grid(self, _):
         return self.local.block * self.shape[1] + self.local.thread
+
+    def gridsize(self, _):
+        return self.shape[0] * self.shape[1]
 
     def add(self, array, at, amount):
         with self.lock:
@@ -121,4 +127,4 @@ class Machine:
             module[source.entries[0]](*arguments)
 
         places = itertools.product(range(self.shape[0]), range(self.shape[1]))
-        run_threads(places, work, (*self.each, *self.warps.values()))
+        run_threads(places, work, (self.all, *self.each, *self.warps.values()))

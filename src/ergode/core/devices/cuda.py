@@ -7,11 +7,11 @@ the name `cuda`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import c_double, c_int64
 from functools import lru_cache, partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
@@ -262,8 +262,10 @@ def put(array: np.ndarray) -> Any:
 
 def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
     """Uninitialised array on the current device."""
-    layout = (shape if isinstance(shape, tuple) else (shape,), np.dtype(dtype))
-    return _of_layout(*layout, _memory(_bytes_of(*layout)))
+    lengths = shape if isinstance(shape, tuple) else (shape,)
+    known = _LAYOUTS.get((lengths, dtype))
+    size = _bytes_of(lengths, np.dtype(dtype)) if known is None else known.size
+    return _of_layout(lengths, dtype, _memory(size))
 
 
 def zeros_together(layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
@@ -282,10 +284,10 @@ def put_together(arrays: Sequence[np.ndarray]) -> list[Any]:
     """Copies of host arrays on the current device, sent in one piece."""
     layouts = [(array.shape, array.dtype) for array in arrays]
     starts = _starts(layouts)
-    content = np.zeros(starts[-1], np.uint8)
+    content = bytearray(starts[-1])
     for array, begin in zip(arrays, starts, strict=False):
-        content[begin : begin + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
-    return _carved(put(content), layouts, starts)
+        content[begin : begin + array.nbytes] = array.tobytes()
+    return _carved(put(np.frombuffer(content, np.uint8)), layouts, starts)
 
 
 def _starts(layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[int]:
@@ -298,6 +300,22 @@ def _bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     return math.prod(shape) * dtype.itemsize
 
 
+class _Memory(driver.MemoryPointer):  # type: ignore[misc]
+    """Memory in a block that returns to the kept ones, or a part of an `owner`'s memory.
+
+    numba's own finalizers take as long as a launch.
+    """
+
+    # By `id`, what gives a block back. It holds the block: otherwise, where both are in a cycle,
+    # the block would end before the memory.
+    in_use: ClassVar[dict[int, Callable[[], None]]] = {}
+
+    def __del__(self) -> None:
+        give_back = self.in_use.pop(id(self), None)
+        if give_back is not None:
+            give_back()
+
+
 def _memory(size: int) -> Any:
     """Memory of `size` bytes on the current device, which returns to the kept blocks."""
     if size == 0:
@@ -307,44 +325,68 @@ def _memory(size: int) -> Any:
         return context.memalloc(size)
     blocks, whole = _blocks(context.device.id), block_size(size)
     block = blocks.take(whole, context.memalloc)
-    keep = partial(blocks.give_back, whole, block)
-    memory = driver.MemoryPointer(proxy(context), block.device_pointer, size, finalizer=keep)
-    memory._finalizer.atexit = False
-    memory.block = block
+    memory = _Memory(proxy(context), block.device_pointer, size)
+    memory.in_use[id(memory)] = partial(blocks.give_back, whole, block)
     return memory
 
 
 def keep_no_block_of(array: Any) -> None:
     """Free the block of an array with the array: users may read it in streams of their own."""
-    finalizer = getattr(array.gpu_data, "_finalizer", None)
-    if finalizer is not None and hasattr(array.gpu_data, "block"):
-        finalizer.detach()
+    if isinstance(array.gpu_data, _Memory):
+        memory = array.gpu_data.owner
+        if (give_back := memory.in_use.pop(id(memory), None)) is not None:
+            memory.block = give_back  # holds it
 
 
-_LAYOUTS: dict[Any, dict[str, Any]] = {}
-"""What arrays of a shape and type have in common: numba takes longer for it than for a launch."""
+class _Layout(NamedTuple):
+    """What arrays of a shape and type have in common."""
+
+    attributes: dict[str, Any]
+    form: int
+    before: tuple[int, ...]  # of the machine's arguments, those before the address
+    after: tuple[int, ...]  # and those after it
+    size: int  # bytes
+
+
+_LAYOUTS: dict[Any, _Layout] = {}
+"""Layouts by shape and type: numba takes longer for one than for a launch."""
 _LAYOUTS_MOST = 4096
 
 
 def _of_layout(shape: tuple[int, ...], dtype: Any, memory: Any) -> Any:
     """Contiguous array in this memory."""
-    if memory is not None and (shape, dtype) in _LAYOUTS:
+    layout = _LAYOUTS.get((shape, dtype)) if memory is not None else None
+    if layout is not None:
         made = DeviceNDArray.__new__(DeviceNDArray)
-        vars(made).update(_LAYOUTS[shape, dtype], gpu_data=memory)
+        parts = (*layout.before, int(memory.device_pointer), *layout.after)
+        vars(made).update(
+            layout.attributes, gpu_data=memory, known_to_ergode=(layout.form, parts)
+        )  # fmt: skip
         return made
     strides = [np.dtype(dtype).itemsize]
     for length in shape[:0:-1]:
         strides.insert(0, strides[0] * length)
     made = DeviceNDArray(shape, tuple(strides[: len(shape)]), dtype, gpu_data=memory)
     if memory is not None and len(_LAYOUTS) < _LAYOUTS_MOST:
-        _LAYOUTS[shape, dtype] = {k: v for k, v in vars(made).items() if k != "gpu_data"}
+        attributes = {k: v for k, v in vars(made).items() if k != "gpu_data"}
+        form, parts = _known(made)
+        _LAYOUTS[shape, dtype] = _Layout(
+            attributes, form, parts[:_PLACE], parts[_PLACE + 1 :], made.nbytes
+        )  # fmt: skip
     return made
 
 
 def _carved(memory: Any, layouts: Sequence[tuple[tuple[int, ...], Any]], starts: list[int]) -> Any:
     """Views of arrays in one allocation."""
+    whole = memory.gpu_data
+    if not isinstance(whole, _Memory):
+        return [
+            _of_layout(shape, dtype, whole.view(begin, end))
+            for (shape, dtype), begin, end in zip(layouts, starts, starts[1:], strict=False)
+        ]
+    place, pointer = int(whole.device_pointer), driver.binding.CUdeviceptr
     return [
-        _of_layout(shape, dtype, memory.gpu_data.view(begin, end))
+        _of_layout(shape, dtype, _Memory(whole.context, pointer(place + begin), end - begin, whole))
         for (shape, dtype), begin, end in zip(layouts, starts, starts[1:], strict=False)
     ]
 
@@ -402,44 +444,73 @@ def _wait() -> None:
 
 
 _FORMS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
-"""Machine code by kernel and `_form_of` the arguments: numba's own lookup is 100 times slower."""
+"""Machine code by kernel and form of the arguments: numba's own lookup is 100 times slower."""
+
+_FORMS_OF_ARRAYS: dict[Any, int] = {}
+"""Numbers of the forms of arrays: a number has its hash at hand."""
+
+_PLACE = 4
+"""Which of the machine's arguments for an array is its address."""
 
 
-def _form_of(value: Any) -> Any:
-    """Hashable description of an argument that determines its numba type."""
-    if isinstance(value, DeviceNDArray):
-        return _known(value)[0]
-    kind = type(value)
-    if isinstance(value, tuple):
-        return kind, *map(_form_of, value)
-    if kind is int:
-        return kind, -(2**63) <= value < 2**63
-    return kind if kind in (bool, float) or isinstance(value, np.generic) else (kind, value)
+def _take_apart(values: Sequence[Any], form: list[Any], parts: list[Any]) -> bool:
+    """Append what determines the numba types of values, and the machine's arguments for them.
+
+    Returns whether the arguments are complete: numba knows how to take other values apart.
+    """
+    complete = True
+    for value in values:
+        kind = type(value)
+        if kind is DeviceNDArray:
+            own, more = vars(value).get("known_to_ergode") or _known(value)
+            form.append(own)
+            parts += more
+        elif kind is int and -(2**63) <= value < 2**63:
+            form.append(int)
+            parts.append(c_int64(value))
+        elif kind is float:  # numba has the same types for both
+            form.append(float)
+            parts.append(c_double(value))
+        elif isinstance(value, tuple):
+            form += kind, len(value)
+            complete &= _take_apart(value, form, parts)
+        else:
+            plain = kind in (int, bool) or isinstance(value, np.generic)
+            form += (kind, None) if plain else (kind, value)
+            complete = False
+    return complete
 
 
-def _known(array: Any) -> tuple[Any, tuple[int, ...]]:
+def _known(array: Any) -> tuple[int, tuple[int, ...]]:
     """Form of an array, and the machine's arguments for it, which it keeps: it does not change."""
-    found = vars(array).get("known_to_ergode")
-    if found is None:
-        flags = array.flags
-        layout = flags["C_CONTIGUOUS"], flags["F_CONTIGUOUS"], 0 in array.strides
-        # As numba does it, but without first making a view of the array.
-        place = array.device_ctypes_pointer.value or 0
-        parts = 0, 0, array.size, array.dtype.itemsize, place, *array.shape, *array.strides
-        found = array.known_to_ergode = (array.dtype, array.ndim, layout), parts
-    return found
+    flags = array.flags
+    layout = flags["C_CONTIGUOUS"], flags["F_CONTIGUOUS"], 0 in array.strides
+    form = _FORMS_OF_ARRAYS.setdefault((array.dtype, array.ndim, layout), len(_FORMS_OF_ARRAYS))
+    # As numba does it, but without first making a view of the array.
+    place = array.device_ctypes_pointer.value or 0
+    parts = 0, 0, array.size, array.dtype.itemsize, place, *array.shape, *array.strides
+    array.known_to_ergode = form, parts
+    return form, parts
 
 
 def specialize(compiled: Any, arguments: Sequence[Any]) -> Any:
     """The machine code of a kernel for the types of `arguments`, compiled on first use."""
-    forms = _FORMS.setdefault(compiled, {})
-    form = tuple(map(_form_of, arguments))
-    if form not in forms:
+    form: list[Any] = []
+    _take_apart(arguments, form, [])
+    return _code_of(compiled, arguments, tuple(form))
+
+
+def _code_of(compiled: Any, arguments: Sequence[Any], form: tuple[Any, ...]) -> Any:
+    forms = _FORMS.get(compiled)
+    if forms is None:
+        forms = _FORMS.setdefault(compiled, {})
+    code = forms.get(form)
+    if code is None:
         signature = tuple(compiled.typeof_pyval(argument) for argument in arguments)
         if signature not in compiled.overloads:
             compiled.compile(signature)
-        forms[form] = compiled.overloads[signature]
-    return forms[form]
+        code = forms[form] = compiled.overloads[signature]
+    return code
 
 
 class _Loaded:
@@ -457,8 +528,10 @@ _LOADED: WeakKeyDictionary[Any, dict[Any, _Loaded]] = WeakKeyDictionary()
 
 def _load(code: Any) -> _Loaded:
     """Machine code of a kernel in the current context, loaded on first use."""
-    handle = int(_context().handle)
-    contexts = _LOADED.setdefault(code, {})
+    handle = int(driver.binding.cuCtxGetCurrent()[1])
+    contexts = _LOADED.get(code)
+    if contexts is None:
+        contexts = _LOADED.setdefault(code, {})
     if handle not in contexts:
         code.bind()
         contexts[handle] = _Loaded(code._codelibrary.get_cufunc())
@@ -478,7 +551,8 @@ def launch(
 ) -> None:
     """Launch a kernel asynchronously, as a cooperative grid if it uses grid barriers."""
     prepared = Prepared(compiled, arguments)
-    _allow_shared(compiled, arguments, shared_bytes)
+    if shared_bytes:
+        _allow_shared(compiled, arguments, shared_bytes)
     prepared.launch(blocks, threads, shared_bytes=shared_bytes)
 
 
@@ -489,29 +563,27 @@ class Prepared:
     """
 
     def __init__(self, compiled: Any, arguments: Sequence[Any]) -> None:
-        self._kernel = specialize(compiled, arguments)
-        self._loaded = _load(self._kernel)
+        form: list[Any] = []
         self._parts: list[Any] = []
-        for kind, value in zip(self._kernel.argument_types, arguments, strict=True):
-            self._take_apart(kind, value)
+        is_complete = _take_apart(arguments, form, self._parts)
+        self._kernel = _code_of(compiled, arguments, tuple(form))
+        self._loaded = _load(self._kernel)
+        if not is_complete:
+            self._parts.clear()
+            for kind, value in zip(self._kernel.argument_types, arguments, strict=True):
+                self._convert(kind, value)
         self._arguments = arguments  # keeps them alive
 
     def cooperative_blocks(self, threads: int) -> int:
         """Largest grid whose blocks are all resident at once, as barriers require."""
         return _resident_blocks(self._kernel, threads, 0)
 
-    def _take_apart(self, kind: Any, value: Any) -> None:
+    def _convert(self, kind: Any, value: Any) -> None:
         """Append the machine's arguments for a value of a numba type."""
         if isinstance(value, tuple):
             for one, part in zip(kind, value, strict=True):
-                self._take_apart(one, part)
-        elif isinstance(value, DeviceNDArray):
-            self._parts += _known(value)[1]
-        elif type(value) is float:  # numba has the same types for both
-            self._parts.append(c_double(value))
-        elif type(value) is int and -(2**63) <= value < 2**63:
-            self._parts.append(c_int64(value))
-        else:
+                self._convert(one, part)
+        elif not _take_apart((value,), [], self._parts):
             self._kernel._prepare_args(kind, value, 0, [], self._parts)
 
     def launch(self, blocks: Any, threads: int, cluster: int = 1, shared_bytes: int = 0) -> None:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from time import monotonic
 from typing import Any, NoReturn
@@ -492,6 +493,7 @@ class CUDA(Device):
         return _door().cluster_most(self.index)
 
 
+@cache
 def _door() -> Any:
     """The module `core.devices.cuda`, imported on first use."""
     from ergode.core.devices import cuda
