@@ -36,6 +36,7 @@ from ergode.density.specialize import (
     keeps_fluxes,
     keeps_spread,
     reweigh_kernel,
+    spread_rows,
     varies,
 )
 from ergode.density.transport import forcing
@@ -104,8 +105,8 @@ class Evolution:
         keeps_all = self.method.unsplit and keeps_fluxes(lattice.dimension, device.target)
         self._memory = Memory(
             lattice.dimension, precision, lattice.dimension if keeps_all else 1,
-            self._keeps_spread, 0 if bounds is None else bounds.wall_rows(lattice.dimension),
-            self._kills,
+            spread_rows(lattice.dimension, noise, bounds),
+            0 if bounds is None else bounds.wall_rows(lattice.dimension), self._kills,
         )  # fmt: skip
         self._kernels: dict[ThreadGroup, kernels.Kernel] = {}
         spread = None if noise is None else np.stack([noise.spread(one) for one in lattices])

@@ -28,43 +28,50 @@ class Noise:
 
     # [dimension, dimension]: Q, if it is constant: diagonal along the lattice's axes.
     matrix: np.ndarray | None = None
-    # Otherwise a function of (t, y, p): the diagonal of Q along the variables.
+    # Otherwise a function of (t, y, p): the diagonal of Q along the variables, or all of it.
     function: Callable[..., tuple[Any, ...]] | None = None
     amplitudes: bool = False  # whether the function returns square roots of the diagonal
+    correlation: tuple[float, ...] = ()  # of their Wiener processes, row by row
+    is_crossed: bool = False  # whether variables have covariances
 
     def spread(self, lattice: Lattice) -> np.ndarray:
         """Fraction of a cell that moves each way along each axis per unit of time, or NaN."""
         if self.matrix is None:
-            never = _vanishing(self.function)
+            apart = lattice.dimension + 1 if self.is_crossed and not self.amplitudes else 1
+            never = {k // apart for k in _vanishing(self.function) if k % apart == 0}
             return np.where([d in never for d in range(lattice.dimension)], 0.0, np.nan)
         moved = lattice.axes.T @ root_of(self.matrix) / lattice.width[:, None]
         rate = 0.5 * (moved**2).sum(axis=1)
         return np.asarray(np.where(rate > 1e-12 * rate.max(), rate, 0.0))
 
 
-def noise_of(value: Any, field: VectorField) -> Noise | None:
+def noise_of(value: Any, field: VectorField, *, may_cross: bool = False) -> Noise | None:
     """The noise of a call: ``process_noise``, or the field's own diffusion.
 
-    Raises a ModelError if both are given; a matrix is not symmetric and positive semi-definite; or
-    a function does not have the field's signature.
+    If it `may_cross`, a function may return a whole matrix, row by row, and the field's Wiener
+    processes may be correlated. Raises a ModelError if both are given; a matrix is not symmetric
+    and positive semi-definite; or a function does not have the field's signature.
     """
+    size = len(field.variables)
     if field.diffusion is not None:
         if value is not None:
             raise ModelError("the field has a diffusion, and process_noise is given too")
-        if field.correlation is not None:
-            raise ModelError(
-                "the field's Wiener processes are correlated; give a density a matrix as "
-                "process_noise instead of a diffusion"
-            )
-        return Noise(function=field.diffusion, amplitudes=True)
+        if field.correlation is None:
+            return Noise(function=field.diffusion, amplitudes=True)
+        rows = tuple(float(one) for row in field.correlation for one in row)
+        return Noise(None, field.diffusion, True, rows, is_crossed=True)
     if value is None:
         return None
     if callable(value):
         value = as_function(value)
-        lengths = {"t": None, "y": len(field.variables), "p": len(field.parameters)}
-        check_function(value, lengths, field.variables, "process_noise")
-        return Noise(function=value)
-    matrix = covariance_of(value, len(field.variables), "process_noise", may_be_singular=True)
+        lengths = {"t": None, "y": size, "p": len(field.parameters)}
+        is_crossed = may_cross and size > 1 and _returns(value, size * size)
+        names = field.variables
+        if is_crossed:
+            names = tuple(f"cov({one}, {other})" for one in names for other in names)
+        check_function(value, lengths, names, "process_noise")
+        return Noise(function=value, is_crossed=is_crossed)
+    matrix = covariance_of(value, size, "process_noise", may_be_singular=True)
     return Noise(matrix) if matrix.any() else None
 
 
@@ -101,16 +108,26 @@ def check_noise(
             f"would take {2 * spread * np.ptp(times) / LONGEST:.1e} steps; use larger widths"
         )
     for prior, row in zip(priors, parameters, strict=True):
-        _check_at(noise, prior.mean, float(times[0]), row)
+        reach = 2.0 * np.diag(np.sqrt(np.diag(prior.covariance)))
+        others = (*(prior.mean + reach), *(prior.mean - reach)) if noise.is_crossed else ()
+        for state in (prior.mean, *others):
+            _check_at(noise, state, float(times[0]), row)
 
 
 def _check_at(noise: Noise, mean: np.ndarray, time: float, parameters: np.ndarray) -> None:
     if noise.function is None:
         return
     try:
-        found = noise.function(time, tuple(mean.tolist()), tuple(parameters.tolist()))
+        found: Any = noise.function(time, tuple(mean.tolist()), tuple(parameters.tolist()))
     except (ArithmeticError, ValueError):
         return  # not defined there
+    if noise.is_crossed and not noise.amplitudes:
+        matrix = np.array(found, np.float64).reshape(mean.size, mean.size)
+        if np.isfinite(matrix).all():
+            covariance_of(
+                matrix, mean.size, f"process_noise at {mean}", may_be_singular=True
+            )  # fmt: skip
+        found = np.diag(matrix)
     values = np.array(found, np.float64)
     if not np.isfinite(values).all() or (not noise.amplitudes and (values < 0).any()):
         raise ModelError(
@@ -125,6 +142,16 @@ def depends_on_time(function: Any, place: int = 0) -> bool:
     tree = syntax(function)
     name = tree.args.args[place].arg
     return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
+
+
+def _returns(function: Any, count: int) -> bool:
+    """Whether a return statement of a function has a tuple of so many elements."""
+    return any(
+        isinstance(node, ast.Return)
+        and isinstance(node.value, ast.Tuple)
+        and len(node.value.elts) == count
+        for node in ast.walk(syntax(function))
+    )
 
 
 def _vanishing(function: Any) -> set[int]:

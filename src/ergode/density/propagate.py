@@ -122,8 +122,9 @@ def propagate(
         Covariance Q of white noise added to the equations [variable^2 / time]: the covariance
         grows by Q per unit of time. One of three forms: a matrix of shape [variable_count,
         variable_count], and if it is not diagonal, the grid is rotated to its principal axes;
-        variances of shape [variable_count]; or a function ``q(t, y, p)`` that returns a tuple of
-        variances at the state (Ito). A field with a `diffusion` has its own noise.
+        variances of shape [variable_count]; or a function ``q(t, y, p)`` at the state (Ito) that
+        returns a tuple of variances, or of all entries of Q, row by row. A field with a `diffusion`
+        has its own noise, with the field's `correlation`.
     width : float or sequence of float, optional
         Width of cells, for all variables or for each (for each axis of a rotated grid). The
         default is half a standard deviation of the prior, or, with ``"split"``, of the narrowest
@@ -331,7 +332,12 @@ def propagate(
             f"maneuvers and {name} are both given; expected one of them, because a jump may carry "
             "probability outside"
         )
-    noise = noise_of(process_noise, field)
+    noise = noise_of(process_noise, field, may_cross=True)
+    if noise is not None and noise.is_crossed and region is not None:
+        raise PlanError(
+            "a region is for noise without covariances that depend on the state; give "
+            "process_noise as a matrix, or as a function that returns variances"
+        )
     check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
     given = {
         "width": width is not None, "threshold": threshold is not None,

@@ -118,6 +118,13 @@ def keeps_spread(noise: Noise | None, limits: Limits | None) -> bool:
     )
 
 
+def spread_rows(dimension: int, noise: Noise | None, limits: Limits | None) -> int:
+    """Number of rows of `Cells.spread`."""
+    if noise is None or not keeps_spread(noise, limits):
+        return 0
+    return dimension * (dimension + 1) // 2 if noise.is_crossed else dimension
+
+
 def _bindings_of_field(
     field: VectorField,
     lattices: Sequence[Lattice],
@@ -132,8 +139,13 @@ def _bindings_of_field(
     if limits is not None:
         found[lattice.limited_by] = UserFunction(limits.function, (1,))
     if noise is not None and noise.function is not None:
-        found[lattice.noise] = UserFunction(noise.function, (lattices[0].dimension,))
+        size = lattices[0].dimension
+        is_whole = noise.is_crossed and not noise.amplitudes
+        found[lattice.noise] = UserFunction(noise.function, (size * size if is_whole else size,))
         found[lattice.AMPLITUDES] = noise.amplitudes
+        if noise.is_crossed:
+            found[lattice.CROSSED] = True
+            found[lattice.CORRELATION] = noise.correlation
     return found | {
         lattice.rhs: UserFunction(field.function, (len(field.variables),)),
         lattice.DIMENSION: lattices[0].dimension,

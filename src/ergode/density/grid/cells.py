@@ -30,6 +30,7 @@ from ergode.density.grid.cut import cut, drawn_in, is_admissible
 from ergode.density.grid.lattice import (
     ABSORBING,
     BITS,
+    CROSSED,
     CUT,
     DIMENSION,
     DIMENSIONS_MOST,
@@ -40,10 +41,12 @@ from ergode.density.grid.lattice import (
     VARYING,
     beside,
     centre_of,
+    crossings,
     face_rates,
     is_allowed,
     is_inside,
     killing_rate,
+    number_of_pair,
     shifted,
     spreads,
 )
@@ -107,7 +110,9 @@ class Cells(NamedTuple):
 
     key: Any  # int64 [capacity]
     rate: Any  # real [dimension, capacity]: cells per unit of time, on the face above
-    spread: Any  # real [dimension, capacity], if kept: fraction per unit of time each way
+    # real [dimension, capacity], if kept: fraction per unit of time each way; if noise is crossed,
+    # there is a row more for every two dimensions
+    spread: Any
     # real [2 x dimension + 1, capacity], if walls absorb: see `walls`;
     # real [dimension + 1, capacity], if they cut cells: see `cut`
     walls: Any
@@ -344,6 +349,13 @@ def survey(i, t, cells, frame):
         for d in unroll(range(DIMENSION)):
             cells.spread[d, i] = spread[d]
             bound += max(faster[d], real(1.0)) * spread[d] if CUT else spread[d]
+        if CROSSED:
+            pairs = crossings(t, z, frame)
+            for d in unroll(range(DIMENSION)):
+                for e in unroll(range(d + 1, DIMENSION)):
+                    cells.spread[number_of_pair(d, e), i] = pairs[d * DIMENSION + e]
+                    bound += real(0.0) * pairs[d * DIMENSION + e]  # whether it is finite
+            bound *= real(0.25 * DIMENSION * DIMENSION / (DIMENSION - 1))
         if CUT:
             speed = real(0.0)
             across = real(0.0)

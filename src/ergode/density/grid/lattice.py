@@ -154,6 +154,13 @@ LOCAL_NOISE = option(False)
 SPREAD_KEPT = option(False)
 """Whether the spread of noise is kept for each cell: if it is local, or there is a region."""
 
+CROSSED = option(False)
+"""Whether noise is correlated between variables: `noise` returns a whole matrix, row by row, or
+amplitudes whose Wiener processes have a CORRELATION."""
+
+CORRELATION = option(())
+"""Correlations of Wiener processes, row by row, where `noise` returns amplitudes."""
+
 AMPLITUDES = option(False)
 """Whether `noise` returns square roots of variances."""
 
@@ -324,6 +331,34 @@ def spreads(t, z, frame):
     """Fraction of a cell that noise moves each way along each dimension, per unit of time."""
     if LOCAL_NOISE:
         q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
-        q = tuple(real(q[d]) * real(q[d]) if AMPLITUDES else real(q[d]) for d in range(DIMENSION))
+        if CROSSED and not AMPLITUDES:
+            q = tuple(real(q[d * (DIMENSION + 1)]) for d in range(DIMENSION))
+        else:
+            q = tuple(
+                real(q[d]) * real(q[d]) if AMPLITUDES else real(q[d]) for d in range(DIMENSION)
+            )
         return tuple(0.5 * q[d] / (frame.width[d] * frame.width[d]) for d in range(DIMENSION))
     return tuple(frame.spread[d] for d in range(DIMENSION))
+
+
+def crossings(t, z, frame):
+    """What noise moves along two dimensions at once: covariances as fractions, like `spreads`.
+
+    There is one for every two dimensions [dimension, dimension], row by row; those of the upper
+    triangle count.
+    """
+    q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
+    if AMPLITUDES:
+        q = tuple(
+            real(CORRELATION[k]) * real(q[k // DIMENSION]) * real(q[k % DIMENSION])
+            for k in range(DIMENSION * DIMENSION)
+        )
+    return tuple(
+        0.5 * real(q[k]) / (frame.width[k // DIMENSION] * frame.width[k % DIMENSION])
+        for k in range(DIMENSION * DIMENSION)
+    )
+
+
+def number_of_pair(d, e):
+    """Row of `Cells.spread` with the covariance of two dimensions, of which `d` is the less."""
+    return DIMENSION + d * DIMENSION - d * (d + 1) // 2 + e - d - 1

@@ -21,7 +21,7 @@ class Memory(NamedTuple):
     dimension: int
     precision: Precision
     flux_rows: int  # of `Masses.flux`
-    keeps_spread: bool
+    spread_rows: int  # of `Cells.spread`, if it is kept
     wall_rows: int  # of `Cells.walls`
     kills: bool
 
@@ -30,8 +30,7 @@ class Memory(NamedTuple):
         """Memory that a cell takes [bytes]."""
         word = np.dtype(self.precision).itemsize
         # The table has two to four slots per cell, of 16 bytes each.
-        rates = 2 if self.keeps_spread else 1
-        values = rates * self.dimension + 3 + self.flux_rows + self.kills
+        values = self.dimension + self.spread_rows + 3 + self.flux_rows + self.kills
         values += self.wall_rows
         return 8 + 4 + 8 + 1 + values * word + 8 * self.dimension + 4 * 16
 
@@ -40,7 +39,7 @@ class Memory(NamedTuple):
     ) -> tuple[Cells, Masses]:
         """Zeros for `count` densities, each with room for `capacity` cells."""
         real, along = self.precision, (self.dimension, capacity)
-        spread = along if self.keeps_spread else (1, 1)
+        spread = (self.spread_rows, capacity) if self.spread_rows else (1, 1)
         walls = (self.wall_rows, capacity) if self.wall_rows else (1, 1)
         decay = (capacity,) if self.kills else (1,)
         table = 1 << int(np.ceil(np.log2(2 * capacity)))

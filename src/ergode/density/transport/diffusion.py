@@ -5,6 +5,14 @@ loses the fraction s = Q / (2 w^2) of its mass to each side per unit of time, an
 
     p_i' = (L p)_i = sum over dimensions of  s_{i+1} p_{i+1} - 2 s_i p_i + s_{i-1} p_{i-1}
 
+A covariance Q of two variables, with c = Q / (2 w w'), moves mass between the corners of a cell
+along both dimensions ::
+
+    (L p)_i += sum over corners j of  +- (c_j p_j - c_i p_i) / 2
+
+with the sign plus where both steps have one sign. No wave grows, however large the correlation; but
+masses beside a density that is two cells wide may be negative.
+
 For Q that depends on the state this is Ito's equation. It conserves mass, and the variance grows by
 exactly Q per unit of time. No mass goes to a missing neighbour, but walls may absorb (see
 `grid.walls`). What they absorb is the change of the sum.
@@ -39,7 +47,15 @@ from ergode.core.group import accumulate, barrier, share
 from ergode.density.grid.cells import ABSORBED, CLIPPED, REACHED, units
 from ergode.density.grid.cut import density
 from ergode.density.grid.growth import expand
-from ergode.density.grid.lattice import ABSORBING, CUT, DIMENSION, NOISY, SPREAD_KEPT
+from ergode.density.grid.lattice import (
+    ABSORBING,
+    CROSSED,
+    CUT,
+    DIMENSION,
+    NOISY,
+    SPREAD_KEPT,
+    number_of_pair,
+)
 
 # Lengths of steps, 2 S dt. Below the first, the error of an Euler step is less than that of the
 # cells. The second is for a density that may be two cells wide. The last takes 15 stages.
@@ -117,9 +133,43 @@ def change(i, cells, p, frame):
                 over = p[above] if above != 0 else here
                 under = p[below] if below != 0 else here
                 total += frame.spread[d] * ((over - here) + (under - here))
+    if CROSSED:
+        total += real(0.5) * _crossed(i, cells, p)
     if ABSORBING:
         total -= cells.walls[2 * DIMENSION, i] * p[i]
     return total
+
+
+def _crossed(i, cells, p):
+    """Twice what comes from the corners of a cell."""
+    total = real(0.0)
+    for d in unroll(range(DIMENSION)):
+        for e in unroll(range(d + 1, DIMENSION)):
+            if NOISY[d] and NOISY[e]:
+                row = cells.spread[number_of_pair(d, e)]
+                here = row[i] * p[i]
+                for corner in range(4):
+                    up = corner & 1 == 0
+                    other = _corner(i, d, up, e, corner >> 1 == 0, cells)
+                    if other != 0:
+                        came = row[other] * p[other] - here
+                        total += came if up == (corner >> 1 == 0) else -came
+    return total
+
+
+def _corner(i, d, up, e, on, cells):
+    """Number of the cell one step along two dimensions, up or down; 0 if there is none.
+
+    A cell and its corner are corners of each other, whichever of the cells between is there.
+    """
+    there = cells.above[d, i] if up else cells.below[d, i]
+    if there != 0:
+        there = cells.above[e, there] if on else cells.below[e, there]
+    if there == 0:
+        there = cells.above[e, i] if on else cells.below[e, i]
+        if there != 0:
+            there = cells.above[d, there] if up else cells.below[d, there]
+    return there
 
 
 def stage(i, step, factors, cells, start, first, before, latest, frame):
