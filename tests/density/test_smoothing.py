@@ -52,6 +52,56 @@ def test_a_linear_system_has_the_smoother_of_rauch_tung_and_striebel(device):
         assert "smoothing" in found.attrs["method_reason"]
 
 
+NOISE = np.array([[0.05, 0.02], [0.02, 0.1]])
+SHAKEN = ergode.Maneuver(1.2, [0.3, -0.2], [[0.02, 0.0], [0.0, 0.01]])
+
+
+def with_noise(mean, covariance, times):
+    """Moments of a linear system with noise and a maneuver, given all measurements.
+
+    All states together are one Gaussian, and measurements a regression on it.
+    """
+    every = np.unique([*times, *(t for t, *_ in SEEN), SHAKEN.time])
+    n = 2 * every.size
+    middle, whole = np.zeros(n), np.zeros((n, n))
+    m, P = mean, covariance
+    for k, time in enumerate(every):
+        here = slice(2 * k, 2 * k + 2)
+        if k:
+            step = time - every[k - 1]
+            F = expm(step * A)
+            both = expm(step * np.block([[-A, NOISE], [np.zeros((2, 2)), A.T]]))
+            m, P = F @ m, F @ P @ F.T + F @ both[:2, 2:]
+            whole[here, : 2 * k] = F @ whole[2 * k - 2 : 2 * k, : 2 * k]
+        if time == SHAKEN.time:
+            m, P = m + SHAKEN.change, P + SHAKEN.covariance
+        middle[here], whole[here, here] = m, P
+        whole[: 2 * k, here] = whole[here, : 2 * k].T
+    H = np.zeros((len(SEEN), n))
+    H[np.arange(len(SEEN)), 2 * np.searchsorted(every, [t for t, *_ in SEEN])] = 1.0
+    S = H @ whole @ H.T + np.diag([r for *_, r in SEEN])
+    gain = np.linalg.solve(S, H @ whole).T
+    middle = middle + gain @ ([v for _, v, _ in SEEN] - H @ middle)
+    whole = whole - gain @ H @ whole
+    places = [slice(2 * k, 2 * k + 2) for k in np.searchsorted(every, times)]
+    return [(middle[one], whole[one, one]) for one in places]
+
+
+@DEVICES
+def test_a_linear_system_with_noise_and_a_maneuver_has_its_smoother(device):
+    mean, covariance = np.array([1.0, 0.5]), np.array([[1.0, 0.3], [0.3, 0.5]])
+    prior = ergode.Gaussian(mean, covariance)
+    found = ergode.density.propagate(
+        LINEAR, prior, times=TIMES, parameters=VALUES, smooth=True, device=device,
+        measurements=measured(SEEN), process_noise=NOISE, maneuvers=[SHAKEN],
+    )  # fmt: skip
+    for row, (middle, wide) in enumerate(with_noise(mean, covariance, TIMES)):
+        deviation = np.sqrt(np.diag(wide))
+        assert np.abs((found["mean"].values[row] - middle) / deviation).max() < 0.01
+        error = found["covariance"].values[row] - wide
+        assert np.abs(error / np.outer(deviation, deviation)).max() < 0.01
+
+
 TWICE = [0.0, 0.25, 0.5, 1.0]
 
 
@@ -122,7 +172,7 @@ def test_each_density_of_a_bank_is_that_of_a_call_alone():
     ("options", "said"),
     [
         ({"scheme": "split"}, "forgets where mass came from"),
-        ({"process_noise": [0.1, 0.1]}, "without process noise"),
+        ({"process_noise": lambda t, y, p: (0.1, 0.1)}, "without process noise given by a func"),
         ({"region": lambda y, t, p: (y[0],)}, "without walls"),
         ({"measurements": []}, "no effect without measurements"),
     ],

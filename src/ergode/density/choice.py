@@ -118,9 +118,8 @@ def check_flow(
     *, smooth: bool, approach: bool = False, **given: bool,
 ) -> None:  # fmt: skip
     """Refuse what only a fixed grid can do, by a PlanError, and options without effect."""
-    if smooth and (limits is not None or is_wide(asked, noise) or also == KILLING):
-        what = "process noise, or maneuvers with a covariance" if limits is None else "walls"
-        what = KILLING if also == KILLING else what
+    if smooth and (limits is not None or also == KILLING):
+        what = KILLING if also == KILLING else "walls"
         raise PlanError(
             f"smooth=True is for densities without {what}: only there points keep their weights"
         )
@@ -129,6 +128,8 @@ def check_flow(
         what = KILLING if also == KILLING else what
         raise PlanError(f"closest_approach is for densities without {what}: {WALLS}")
     if why := why_not_flow(asked, noise, limits):
+        if smooth:
+            raise PlanError(f"smooth=True is for densities without {why}")
         raise PlanError(f"scheme 'flow' is for densities without {why}; use scheme='split'")
     why = "scheme is 'flow', which drops no cells; use retained"
     refuse_idle(

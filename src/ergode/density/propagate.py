@@ -220,8 +220,8 @@ def propagate(
     smooth : bool
         Whether results at every time are given all measurements, later ones too (fixed-interval
         smoothing). By default they are given the measurements up to then (filtering). The variables
-        of a measurement, such as its evidence, are the filter's. Only with ``"flow"``, and without
-        noise.
+        of a measurement, such as its evidence, are the filter's. Only with ``"flow"``; noise is
+        weak and has a matrix.
     max_cells : int, optional
         Limit on the number of cells. A run that needs more cells ends, even if memory is free.
     progress : bool

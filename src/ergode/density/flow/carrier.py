@@ -22,6 +22,7 @@ from ergode.density.flow.placed import cells_of, lay
 from ergode.density.flow.points import Start
 from ergode.density.flow.posterior import Posterior
 from ergode.density.flow.smeared import Smeared
+from ergode.density.flow.smoothed import GaussianCells, Passage
 from ergode.density.flow.weighted import Moments, Weighted
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame
@@ -178,9 +179,7 @@ class Carrier(Weighted):
         names = "points", "log_weights", "_steps", "_kernel", "_nearest"
         kept = {name: getattr(self, name) for name in names}
         for name in names[:3]:
-            copy = self.device.empty(kept[name].shape, kept[name].dtype)
-            self.device.copy(kept[name], copy)
-            setattr(self, name, copy)
+            setattr(self, name, self._copied(kept[name]))
         self._kernel = kernel_of(self._field, self.precision, self.device.target, distance=distance)
         assert distance.shape is not None
         rows = 2 + 2 * distance.shape[0]
@@ -191,6 +190,39 @@ class Carrier(Weighted):
             yield there
         finally:
             vars(self).update(kept)
+
+    @property
+    def gaussian_cells(self) -> GaussianCells:
+        """The Gaussian cells, on the host."""
+        n, states = self.size, np.array(self.device.get(self.points))
+        columns = states[n:].reshape(n, n, self.count, self.point_count)
+        return GaussianCells(np.moveaxis(states[:n], 0, 2), np.moveaxis(columns, (0, 1), (3, 2)))
+
+    @gaussian_cells.setter
+    def gaussian_cells(self, cells: GaussianCells) -> None:
+        self._known = None
+        columns = np.moveaxis(cells.root, (3, 2), (0, 1))
+        states = [np.moveaxis(cells.mean, 2, 0), columns.reshape(-1, self.count, self.point_count)]
+        self.device.copy(np.ascontiguousarray(np.concatenate(states)), self.points)
+
+    def passage(self, move: Callable[[], None], *, is_still: bool) -> Passage:
+        """Let Gaussian cells `move` to a later time; if they are `is_still`, by a maneuver."""
+        before = self.gaussian_cells
+        moved = before.root
+        if not is_still:
+            kept, noise = (self.points, self.log_weights, self._steps), self._noise
+            self.points, self.log_weights, self._steps = map(self._copied, kept)
+            self._noise = self.device.zeros(noise.shape, np.float64)
+            move()
+            moved = self.gaussian_cells.root
+            (self.points, self.log_weights, self._steps), self._noise = kept, noise
+        move()
+        return Passage(before, moved, self.gaussian_cells)
+
+    def _copied(self, array: Any) -> Any:
+        copy = self.device.empty(array.shape, array.dtype)
+        self.device.copy(array, copy)
+        return copy
 
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
         """Move the points, and widen Gaussian cells."""

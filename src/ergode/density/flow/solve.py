@@ -21,6 +21,7 @@ from ergode.density.flow.kept import named, restored_start, start_state
 from ergode.density.flow.points import Start, start_of, wide_start_of
 from ergode.density.flow.relattice import AGREED, FEWEST, HIDDEN, ROUNDS, UNEVEN, next_start
 from ergode.density.flow.reliable import unreliable_from
+from ergode.density.flow.smoothed import Passage
 from ergode.density.flow.weighted import Moments
 from ergode.density.grid.lattice import Lattice
 from ergode.density.moments import Summary
@@ -236,12 +237,37 @@ class FlowSolver:
         """Record a group at all times, with the weights that all measurements gave its points."""
         again = self._group(group.which, group.starts)
         again.active, again.log_mass, again.lost = group.active, group.log_mass, group.lost
+        if self.is_wide:
+            self._go_back(again)
+            return
         again.carrier.device.copy(group.carrier.log_weights, again.carrier.log_weights)
         for number, (_, action) in enumerate(self._actions):
             if isinstance(action, Row | ClosestApproach):
                 self._look(again, number)
             elif not isinstance(action, Measurement):
                 self._move(again, number)
+
+    def _go_back(self, group: Group) -> None:
+        """Take Gaussian cells from the first time to the last and back, and record them."""
+        carrier = group.carrier
+        ways: list[Passage | tuple[float, int]] = []
+        for number, (time, action) in enumerate(self._actions):
+            if isinstance(action, Row):
+                ways.append((time, action.row))
+            elif isinstance(action, Measurement):
+                self._weigh(group, action, self._index_of(number))
+            else:
+                move = partial(self._move, group, number)
+                ways.append(carrier.passage(move, is_still=isinstance(action, Maneuver)))
+        cells, rows = carrier.gaussian_cells, []
+        for way in reversed(ways):
+            if isinstance(way, Passage):
+                cells = way.back(cells)
+            else:
+                rows.append((*way, cells))
+        for time, row, cells in reversed(rows):
+            carrier.gaussian_cells = cells
+            self._note(group, time, row)
 
     def _move(self, group: Group, number: int) -> None:
         """Carry the points to the time of an action; it may be a maneuver, which moves them."""
