@@ -107,7 +107,7 @@ def _bindings_of_history(
     if history.function is not None:
         bindings[history_ring.HAS_HISTORY] = True
         bindings[history_ring.initial_history] = UserFunction(
-            history.function, (len(field.variables),), len(field.parameters)
+            history.function, (len(field.variables),)
         )
     if history.breakpoints.size:
         bindings[segments.HISTORY_JUMPS] = len(history.breakpoints)

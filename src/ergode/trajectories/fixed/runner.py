@@ -77,9 +77,7 @@ def bindings_of(
             bindings[history_ring.BACK_SLOPE] = hermite_slope_weights(-1.0, (0.0, 1.0, 2.0))
     if history is not None:
         bindings[history_ring.HAS_HISTORY] = True
-        bindings[history_ring.initial_history] = UserFunction(
-            history, (len(field.variables),), len(field.parameters)
-        )
+        bindings[history_ring.initial_history] = UserFunction(history, (len(field.variables),))
     if scheme:
         assert field.diffusion is not None
         bindings |= noise.bindings_of(field, paths)
