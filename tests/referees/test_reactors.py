@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fresh import fresh_seeds
 from scipy.integrate import solve_ivp
 
 import ergode
@@ -328,3 +329,13 @@ def test_random_pistons_are_those_of_cantera(network, seed):
         np.testing.assert_allclose(found["temperature"][k], zone.T, rtol=3e-6)
         np.testing.assert_allclose(found["volume_ratio"][k], zone.volume / first, rtol=3e-6)
     assert wall.area > 0
+
+
+def test_random_reactors_for_long(network):
+    for seed in fresh_seeds():
+        test_random_pistons_are_those_of_cantera(network, seed)
+        for kind in ("given-volume", "given-pressure"):
+            test_random_compressions_with_walls_are_those_of_scipy(network, kind, seed)
+        for kind in ("constant-volume", "constant-pressure"):
+            test_random_tanks_in_series_are_those_of_cantera(network, kind, seed)
+            test_random_networks_of_tanks_are_those_of_cantera(network, kind, seed)

@@ -146,9 +146,9 @@ def _identity(value: Any, linked: bool = False) -> Any:
 
     A function that is `linked` does not change the module of a kernel.
     """
+    if linked and bundle.shape_of(value) is not None:
+        return "function", bundle.shape_of(value)
     if isinstance(value, UserFunction):
-        if linked and value.shape is not None:
-            return "function", value.shape
         return formula_text(value.function)
     return repr(value) if isinstance(value, int | float | tuple | np.generic) else value
 

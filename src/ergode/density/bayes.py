@@ -44,6 +44,7 @@ from ergode.density.grid.lattice import (
     centre_of,
     frame_of,
     frame_rows,
+    parameters_of,
     point,
     shifted,
 )
@@ -60,7 +61,7 @@ _POINTS = 128
 @noinline_cpu
 def _at(z, t, frame, value, precision):
     """Log-likelihood at a point, up to a constant."""
-    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    p = parameters_of(frame)
     return np.float64(likelihood.log_likelihood(point(z, frame), t, p, value, precision))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ergode.core import devices, group, kernels
-from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.language import UserFunction, room_for
 from ergode.core.compiler.source import Precision, Target
 from ergode.density import bayes
 from ergode.density.grid import cut, growth, lattice, pruning
@@ -134,22 +134,23 @@ def _bindings_of_field(
 ) -> dict[Any, Any]:
     """Data that a kernel needs to evaluate the field, its noise and killing at a point."""
     found: dict[Any, Any] = {}
+    parameters = len(field.parameters)
     if killing is not None:
-        found[lattice.killing] = UserFunction(killing, (1,))
+        found[lattice.killing] = UserFunction(killing, (1,), parameters)
     if limits is not None:
-        found[lattice.limited_by] = UserFunction(limits.function, (1,))
+        found[lattice.limited_by] = UserFunction(limits.function, (1,), parameters)
     if noise is not None and noise.function is not None:
         size = lattices[0].dimension
-        is_whole = noise.is_crossed and not noise.amplitudes
-        found[lattice.noise] = UserFunction(noise.function, (size * size if is_whole else size,))
+        returned = size * size if noise.is_crossed and not noise.amplitudes else size
+        found[lattice.noise] = UserFunction(noise.function, (returned,), parameters)
         found[lattice.AMPLITUDES] = noise.amplitudes
         if noise.is_crossed:
             found[lattice.CROSSED] = True
             found[lattice.CORRELATION] = noise.correlation
     return found | {
-        lattice.rhs: UserFunction(field.function, (len(field.variables),)),
+        lattice.rhs: UserFunction(field.function, (len(field.variables),), parameters),
         lattice.DIMENSION: lattices[0].dimension,
-        lattice.PARAMETERS: len(field.parameters),
+        lattice.PARAMETERS: room_for(parameters),
         lattice.ROTATED: any(one.is_rotated for one in lattices),
         lattice.LIMITED: limits is not None,
         lattice.LOCAL_NOISE: noise is not None and noise.function is not None,

@@ -113,4 +113,5 @@ def _sbml(given: str | None, source: str) -> str:
     said = done.stderr.decode("utf-8", "replace").strip()
     if done.returncode == 1 and said.startswith("2"):
         raise ReadError(f"{source}: {' '.join(said[1:].split())}")
-    raise ReadError(f"{source}: the package antimony failed on it (exit {done.returncode})")
+    last = f": {said.splitlines()[-1].strip()}" if said else ""
+    raise ReadError(f"{source}: the package antimony failed on it (exit {done.returncode}){last}")

@@ -148,7 +148,7 @@ def bindings_of_events(
     same = "".join(f"y[{i}], " for i in range(len(field.variables)))
     gaps = function_from_text(f"def gaps(t, y, yd, p):\n    return ({calls})\n", names)
     shape = (len(events),) if events else None
-    bindings: dict[Any, Any] = {inside_step.gaps: UserFunction(gaps, shape)}
+    bindings: dict[Any, Any] = {inside_step.gaps: UserFunction(gaps, shape, len(field.parameters))}
     if not events and not edges:
         return bindings
     act = function_from_text(f"def act(which, t, y, yd, p):\n{chain}    return ({same})\n", acts)
@@ -158,7 +158,7 @@ def bindings_of_events(
         inside_step.DIRECTIONS: tuple(int(event.direction) for event in events) + (-1,) * edges,
         inside_step.ACTS: own + (True,) * edges,
         inside_step.RECORDED: recorded if events else 0,
-        inside_step.act: UserFunction(act, (len(field.variables),)),
+        inside_step.act: UserFunction(act, (len(field.variables),), len(field.parameters)),
     }
     if events:
         bindings[inside_step.ENDS] = tuple(bool(event.terminal) for event in events)

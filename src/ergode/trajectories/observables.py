@@ -269,8 +269,9 @@ def bindings_of_observables(observables: Sequence[Any], model: VectorField) -> d
         inside = "".join(f"{value}, " for value in values)
         text = f"def {name}({arguments}):\n{before[what]}    return ({inside})\n"
         shape = (len(values),) if values else None
-        return UserFunction(function_from_text(text, names), shape)
+        return UserFunction(function_from_text(text, names), shape, parameters)
 
+    parameters = None if model.arrays else len(model.parameters)
     bindings: dict[Any, Any] = {
         observing.begin_observing: made("begin_observing", "t, y, p", "begin", begins)
     }

@@ -28,6 +28,7 @@ from ergode.core.compiler.named_options import named_options
 from ergode.core.compiler.renaming import Rename, RenameFormula
 from ergode.core.compiler.source import Precision, Source, Target
 from ergode.core.compiler.syntax import syntax
+from ergode.core.compiler.trees import shorten
 from ergode.core.errors import ModelError
 from ergode.core.parsing import parse
 
@@ -120,7 +121,7 @@ def linked(
     return Source(text, (entry,), open_kernel.target)
 
 
-def _shape_of(function: Any) -> tuple[int, ...] | None:
+def shape_of(function: Any) -> tuple[int, ...] | None:
     """Shape of the numbers that a function returns, if it is linked."""
     if isinstance(function, UserFunction):
         return function.shape
@@ -211,11 +212,12 @@ class Collector:
 
     def function(self, function: Any, wanted: str | None = None) -> str:
         """Define `function` after its dependencies, and return its name in the module."""
-        shape = _shape_of(function)
+        shape = shape_of(function)
         if self.links and shape is not None:
             return self._external(function, shape, wanted or function.__name__)
-        rename = Rename
+        rename, length = Rename, None
         if isinstance(function, UserFunction):
+            length = function.parameters
             rename, function = RenameFormula, function.function
         if isinstance(function, ByPrecision):
             function = getattr(function, self.precision)
@@ -225,12 +227,16 @@ class Collector:
             raise ModelError(f"expected a plain Python function, found {function!r}")
         if self._open:
             self._calls.setdefault(self._open[-1], []).append(function)
-        if function in self._names:
-            return self._names[function]
+        key = function if length is None else (function, length)
+        if key in self._names:
+            return self._names[key]
         if function in self._open:
             raise ModelError(f"function '{function.__name__}' calls itself; use a loop instead")
         self._open.append(function)
-        tree = rename(self, function).rewritten(syntax(function))
+        tree = syntax(function)
+        if length is not None:
+            shorten(tree, len(tree.args.args) - len(function.__defaults__ or ()) - 1, length)
+        tree = rename(self, function).rewritten(tree)
         # Defaults were evaluated when the function was defined, so their values are used.
         default = self._real_default if rename is RenameFormula else self._default
         tree.args.defaults = [default(function, value) for value in function.__defaults__ or ()]
@@ -241,7 +247,8 @@ class Collector:
         ]
         self._open.pop()
         named = function.__name__ if function.__name__.isidentifier() else tree.name
-        tree.name = self._name(function, wanted or named)
+        tree.name = self._name(key, wanted or named)
+        self._names.setdefault(function, tree.name)
         if self.target == "cuda" and getattr(function, "noinline", False):
             self.words.add("noinline_function")
             tree.body.insert(
@@ -259,10 +266,8 @@ class Collector:
 
     def _external(self, function: Any, shape: tuple[int, ...], wanted: str) -> str:
         """Declare a function that is linked later."""
-        key = function
-        if isinstance(function, UserFunction):
-            # A kernel serves other models too, in which two options may have two functions.
-            (key,) = (key for key, value in self.bindings.items() if value is function)
+        # A kernel serves other models too, in which two options may have two functions.
+        key = next((key for key, value in self.bindings.items() if value is function), function)
         if ("external", key) not in self._names:
             name = self._name(("external", key), wanted)
             self.definitions[name] = f"{name} = external('{name}', {shape}, real)"

@@ -49,7 +49,7 @@ class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         if _is_ours(self._final_module):
             # What is called, not inlined, and waits for a function of a model stays apart: its
             # callers then do not depend on the model.
-            apart = [one for one in self._linking_libraries if _is_apart(one)]
+            apart = [one for one in _with_all_they_call(self._linking_libraries) if _is_apart(one)]
             _link(self, apart)
             self.is_short = not _is_long(self._final_module)
             if self.is_short:

@@ -71,13 +71,21 @@ class UserFunction:
     shape : tuple of int, optional
         Shape of the numbers that it returns: () for one, (3,) for a tuple of three.  A function
         with a shape is linked into its kernel (see `linking`); others are written into it.
+    parameters : int, optional
+        Length of its last argument.  A kernel may pass a longer tuple (see `room_for`).
     """
 
     function: Callable[..., Any]
     shape: tuple[int, ...] | None = None
+    parameters: int | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)
+
+
+def room_for(parameters: int) -> int:
+    """How many parameters a kernel passes to its functions: one kernel serves many models."""
+    return 8 * max(1, -(-parameters // 8))
 
 
 class Option:

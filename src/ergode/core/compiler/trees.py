@@ -36,6 +36,13 @@ def in_parts(node: ast.Tuple) -> ast.expr:
     return ast.copy_location(whole, node)
 
 
+def shorten(tree: ast.FunctionDef, number: int, length: int) -> None:
+    """Let a function use only the first items of one of its arguments, a tuple, in place."""
+    name = tree.args.args[number].arg
+    items = "".join(f"{name}[{k}], " for k in range(length))
+    tree.body.insert(0, parse(f"{name} = ({items})").body[0])
+
+
 def is_range(node: ast.expr | None) -> TypeGuard[ast.Call]:
     """Whether an expression is a call of `range`."""
     return (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core import kernels
-from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.language import UserFunction, room_for
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.math.tableaus import DOPRI5
@@ -480,7 +480,7 @@ def kernel_of(
     distance: UserFunction | None = None,
 ) -> kernels.Kernel:
     """The kernel that follows a field, and watches a distance."""
-    size = len(field.variables)
+    size, parameters = len(field.variables), len(field.parameters)
     varies = depends_on_time(field.function)
     varies |= killing is not None and depends_on_time(killing, 1)
     watches: dict[Any, Any] = {}
@@ -491,11 +491,11 @@ def kernel_of(
     parts = _PARTS_OF_VARYING if varies else 1
     state = size * (1 + size) if is_wide else size
     kills = {} if killing is None else {
-        lattice.KILLED: True, lattice.killing: UserFunction(killing, (1,)),
+        lattice.KILLED: True, lattice.killing: UserFunction(killing, (1,), parameters),
     }  # fmt: skip
     bindings = {
-        lattice.rhs: UserFunction(field.function, (size,)), lattice.DIMENSION: size,
-        lattice.PARAMETERS: len(field.parameters), stepper.PARTS: parts,
+        lattice.rhs: UserFunction(field.function, (size,), parameters), lattice.DIMENSION: size,
+        lattice.PARAMETERS: room_for(parameters), stepper.PARTS: parts,
         gaussians.STATE: state + len(kills) // 2, gaussians.WIDE: is_wide,
     } | kills | watches  # fmt: skip
     if is_wide or watches:  # what is watched has a dense output, and a Gaussian cell many variables

@@ -29,7 +29,14 @@ import math
 import numpy as np
 
 from ergode.core.compiler.language import option, real, unroll
-from ergode.density.grid.lattice import DIMENSION, KILLED, PARAMETERS, field_at, killing
+from ergode.density.grid.lattice import (
+    DIMENSION,
+    KILLED,
+    PARAMETERS,
+    field_at,
+    killing,
+    parameters_of,
+)
 from ergode.models.estimation.likelihood import COMPONENTS, H
 
 WIDE = option(False)
@@ -121,7 +128,7 @@ def motion(t, y, frame, noise, manner):
 
 
 def _rate(y, t, frame):
-    return real(killing(y, t, tuple(frame.parameters[j] for j in range(PARAMETERS)))[0])
+    return real(killing(y, t, parameters_of(frame))[0])
 
 
 def _at(y, a, b):

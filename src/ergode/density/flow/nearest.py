@@ -18,7 +18,7 @@ import numpy as np
 
 from ergode.core.compiler.language import option, real
 from ergode.density.flow.gaussians import STATE
-from ergode.density.grid.lattice import DIMENSION, PARAMETERS
+from ergode.density.grid.lattice import DIMENSION, parameters_of
 
 WATCHED = option(False)
 """Whether the nearest place along the path is noted."""
@@ -60,7 +60,7 @@ def _at(share, t, h, y, after, a, last, bend, frame):
         )
         for d in range(DIMENSION)
     )  # fmt: skip
-    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    p = parameters_of(frame)
     time = t + share * np.float64(h)
     found = distance(place, real(time), p)
     size = np.float64(found[0])

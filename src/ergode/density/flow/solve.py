@@ -365,7 +365,9 @@ class FlowSolver:
             return
         assert isinstance(action, ClosestApproach) and self.approach is not None
         carrier, components = group.carrier, self.approach[1]
-        with carrier.aside(UserFunction(action.distance, (components,))) as there:
+        with carrier.aside(
+            UserFunction(action.distance, (components,), len(self.asked.field.parameters))
+        ) as there:
             for following in range(number + 1, len(self._actions)):
                 time, later = self._actions[following]
                 if time <= action.end and (later is None or isinstance(later, Maneuver)):

@@ -29,6 +29,7 @@ from ergode.density.grid.lattice import (
     PARAMETERS,
     frame_of,
     killing,
+    parameters_of,
     rhs,
 )
 
@@ -179,7 +180,7 @@ def follow(
     if log_weights[which, place] == -math.inf:
         return
     frame = frame_of(frames, which)
-    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    p = parameters_of(frame)
     atol = tuple(real(atols[which, d]) for d in range(DIMENSION))
     relative, fine = real(rtol[which]), real(manner[2])
     y = _start(points, which, place)
@@ -268,7 +269,7 @@ def follow_lanes(
                 following += 1
                 if log_weights[which, place] > -math.inf:
                     y = _start(points, which, place)
-                    p = tuple(frames.parameters[which, j] for j in range(PARAMETERS))
+                    p = parameters_of(frame_of(frames, which))
                     atol = tuple(real(atols[which, d]) for d in range(DIMENSION))
                     a = _field(real(begin), y, p, frames, noise, manner)
                     h = np.float64(steps[which, place])

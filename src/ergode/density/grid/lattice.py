@@ -119,7 +119,7 @@ BITS = option()
 """Bits of a key for one coordinate."""
 
 PARAMETERS = option(0)
-"""Number of parameters of the field."""
+"""Numbers that functions receive: at least one for each parameter of the field."""
 
 ROTATED = option(False)
 """Whether the axes of the lattice may be others than those of the variables."""
@@ -273,7 +273,7 @@ def centre_of(key, frame):
 
 def limited_value(z, frame):
     """The value of `limited_by` at the point with the coordinates `z`."""
-    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    p = parameters_of(frame)
     return real(limited_by(point(z, frame), real(0.0), p)[0])
 
 
@@ -290,9 +290,15 @@ def shifted(z, d, by, frame):
     return tuple(z[j] + by * frame.width[j] if j == d else z[j] for j in range(DIMENSION))
 
 
+def parameters_of(frame):
+    """Parameters of a density; zeros follow."""
+    given = frame.parameters
+    return tuple(given[j] if j < given.shape[0] else real(0.0) for j in range(PARAMETERS))
+
+
 def field_at(t, y, frame):
     """The field at a state."""
-    return rhs(t, y, tuple(frame.parameters[j] for j in range(PARAMETERS)))
+    return rhs(t, y, parameters_of(frame))
 
 
 def drift(t, z, frame):
@@ -323,14 +329,14 @@ def face_rates(t, z, side, frame):
 
 def killing_rate(t, z, frame):
     """Rate at which mass vanishes at the point with the coordinates `z`."""
-    p = tuple(frame.parameters[j] for j in range(PARAMETERS))
+    p = parameters_of(frame)
     return real(killing(point(z, frame), t, p)[0])
 
 
 def spreads(t, z, frame):
     """Fraction of a cell that noise moves each way along each dimension, per unit of time."""
     if LOCAL_NOISE:
-        q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
+        q = noise(t, point(z, frame), parameters_of(frame))
         if CROSSED and not AMPLITUDES:
             q = tuple(real(q[d * (DIMENSION + 1)]) for d in range(DIMENSION))
         else:
@@ -347,7 +353,7 @@ def crossings(t, z, frame):
     There is one for every two dimensions [dimension, dimension], row by row; those of the upper
     triangle count.
     """
-    q = noise(t, point(z, frame), tuple(frame.parameters[j] for j in range(PARAMETERS)))
+    q = noise(t, point(z, frame), parameters_of(frame))
     if AMPLITUDES:
         q = tuple(
             real(CORRELATION[k]) * real(q[k // DIMENSION]) * real(q[k % DIMENSION])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.language import UserFunction, room_for
 from ergode.core.compiler.source import Precision
 from ergode.core.compiler.syntax import function_from_text
 from ergode.models.fields.delay import Delay
@@ -43,9 +43,9 @@ def bindings_of(
     """Options and user functions that a kernel of `adaptive` is compiled with."""
     bindings = {
         **method.bindings,
-        equations.rhs: UserFunction(field.function, (len(field.variables),)),
+        equations.rhs: UserFunction(field.function, (len(field.variables),), len(field.parameters)),
         equations.VARIABLES: len(field.variables),
-        equations.PARAMETERS: len(field.parameters),
+        equations.PARAMETERS: room_for(len(field.parameters)),
         equations.EPSILON: float(np.finfo(precision).eps),
         stepper.ADAPTS: control.step is None,
         LOGS_STEPS: control.step_log > 0,
@@ -154,5 +154,7 @@ def _bindings_of_lags(field: VectorField) -> dict[Any, Any]:
         equations.LOOKS_UP: True,
         equations.looked_up: state_delays.looked_up,
         inside_step.edges: state_delays.edges,
-        state_delays.lags_of: UserFunction(function_from_text(text, names), (len(field.delays),)),
+        state_delays.lags_of: UserFunction(
+            function_from_text(text, names), (len(field.delays),), len(field.parameters)
+        ),
     }

@@ -84,11 +84,11 @@ from ergode.trajectories.steppers.bridges import BRIDGES, may_pass
 from ergode.trajectories.steppers.equations import (
     INFINITY,
     LOOKS_UP,
-    PARAMETERS,
     PLACES,
     VARIABLES,
     delayed,
     is_finite,
+    parameters_of,
     slope,
 )
 from ergode.trajectories.steppers.forcing import past_knots
@@ -134,7 +134,7 @@ def integrate_cuda(run, out, storage):
     me = cuda.grid(1)
     if me >= out.status.size:
         return
-    p = tuple(run.parameters[i, me] for i in range(PARAMETERS))
+    p = parameters_of(me, run)
     last = run.last
     period = np.int32(run.period)
     stored = StoredHistory(

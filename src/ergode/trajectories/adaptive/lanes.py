@@ -212,9 +212,9 @@ def load(lane, me, run, lanes, out):
     times, last = run.times, run.last
     begin = run.origin
     y0 = tuple(run.initial[i, me] for i in range(VARIABLES))
+    q = equations.parameters_of(me, run)
     for i in unroll(range(PARAMETERS)):
-        lanes.p[i, lane] = run.parameters[i, me]
-    q = parameters_in(lane, lanes)
+        lanes.p[i, lane] = q[i]
     lanes.width[lane] = run.frame[0, me]
     lanes.goal[lane] = last
     f0 = y0

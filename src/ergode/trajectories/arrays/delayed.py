@@ -10,14 +10,13 @@ import numpy as np
 
 from ergode.core.calls import launch
 from ergode.core.compiler.language import UserFunction, real
-from ergode.core.compiler.syntax import function_from_text
 from ergode.core.devices import Device
 from ergode.core.errors import ModelError, PlanError
 from ergode.models.fields.arrays import ArrayField, by_variable
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.arrays import past
-from ergode.trajectories.arrays.equations import by_array
+from ergode.trajectories.arrays.equations import by_array, linked_function
 from ergode.trajectories.arrays.past import Delays, Past
 from ergode.trajectories.delays.history import History
 
@@ -105,7 +104,7 @@ class Delayed:
             c = ", c" if self.arrays.constants else ""
             calls = by_array(numbers, lambda v, index: f"real(history_{v}({index}, t{c}))")
             text = f"def history_of(v, row, j, t, c, shapes):\n{calls}"
-            found |= {past.HAS_HISTORY: True, past.history_of: function_from_text(text, names)}
+            found |= {past.HAS_HISTORY: True, past.history_of: linked_function(text, names)}
         return found
 
     @property

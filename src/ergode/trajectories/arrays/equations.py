@@ -9,7 +9,7 @@ one kernel serves all sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,11 @@ from ergode.core.compiler.bundle import formula_text
 from ergode.core.compiler.language import (
     ByTarget,
     UserFunction,
+    linked,
     noinline_cpu,
     option,
     real,
+    room_for,
     unroll,
     window,
 )
@@ -41,6 +43,7 @@ rate_of = option()  # rate_of(v, row, j, t, y, p, c, shapes): derivative of an u
 NOISY = option(False)  # whether every unknown has a Wiener process
 noise_of = option()  # as `rate_of`: amplitude of the noise of an unknown
 fill = option()  # fill(t, y, dy, p, c): sets all derivatives
+PARAMETERS = option(8)  # numbers that the functions receive: at least one for each parameter
 
 # Unknowns of a block.  A block belongs to one thread, which sums its squares.
 BLOCK = 1024
@@ -178,7 +181,9 @@ def _values_of_lanes(of_noise, t, state, parameters, run, values):
                     here[lane] = rate_of(v, row, j, t[lane], y, p, run.constants, run.shapes)
 
 
-parameters_of = option()  # parameters_of(rows, column): a tuple of the parameters
+def parameters_of(rows, column):
+    """Parameters of a trajectory; zeros follow (see `arguments`)."""
+    return tuple(rows[k, column] for k in range(PARAMETERS))
 
 
 # ---- functions generated for a field
@@ -212,7 +217,7 @@ class _Functions:
 @lru_cache(maxsize=128)
 def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
     _, shapes, numbers, is_single, has_constants, is_backward, late, parameter_count = key
-    names: dict[str, Any] = {"window": window, "real": real}
+    names: dict[str, Any] = {"real": real}
     count = 1 if "in place" in shapes else len(numbers)
     names |= {f"rate_{v}": UserFunction(one) for v, one in enumerate(given.functions[:count])}
     noise = given.functions[count:]
@@ -235,33 +240,35 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
     if late:
         after = range(len(numbers) + 1, len(numbers) + 1 + len(late))
         whole = f"({views(every, every)}, {views(after, late)})"
-    rows = "".join(f"rows[{k}, column], " for k in range(parameter_count))
     bindings: dict[Any, Any] = {
-        ARRAYS: len(numbers),
-        arranged: _function(f"def arranged(y, begins, shapes):\n    return {whole}\n", names),
-        parameters_of: _function(f"def parameters_of(rows, column):\n    return ({rows})\n", names),
-    }
+        ARRAYS: len(numbers), PARAMETERS: room_for(parameter_count),
+        arranged: _arrangement(f"def arranged(y, begins, shapes):\n    return {whole}\n"),
+    }  # fmt: skip
+    p = own_parameters(parameter_count)
     c = ", c" if has_constants else ""
     minus = "-" if is_backward else ""
 
     def by_unknown(name: str) -> Any:
         """``<name>_of(v, row, j, ...)``, the function of an unknown of array v."""
         calls = by_array(
-            numbers, lambda v, index: f"{minus}real({name}_{v}({index}, {minus}t, {y}{yd}, p{c}))"
+            numbers, lambda v, index: f"{minus}real({name}_{v}({index}, {minus}t, {y}{yd}, {p}{c}))"
         )
-        return _function(f"def {name}_of(v, row, j, t, y, p, c, shapes):\n{calls}", names)
+        return linked_function(f"def {name}_of(v, row, j, t, y, p, c, shapes):\n{calls}", names)
 
     if late:
         bindings[LATE] = len(late)
     if noise:
         bindings |= {NOISY: True, noise_of: by_unknown("noise")}
     if "in place" in shapes:
-        text = f"def fill(t, y, dy, p, c):\n    rate_0({minus}t, {y}{yd}, {dy}, p{c})\n"
+        text = (
+            f"def fill(t, y, dy, p, c):\n    rate_0({minus}t, {y}{yd}, {dy}, {p}{c})\n"
+            "    return real(0.0)\n"
+        )
         backward = {BACKWARD: True} if is_backward else {}
         slopes = f"def arranged_slopes(y, begins, shapes):\n    return {own}\n"
         return bindings | {
-            IN_PLACE: True, fill: _function(text, names),
-            arranged_slopes: _function(slopes, names), **backward,
+            IN_PLACE: True, fill: linked_function(text, names),
+            arranged_slopes: _arrangement(slopes), **backward,
         }  # fmt: skip
     return bindings | {rate_of: by_unknown("rate")}
 
@@ -296,5 +303,17 @@ def _state_in_functions(
     return "y[0]" if is_single and numbers[0] > 1 else "y", ""
 
 
-def _function(text: str, names: dict[str, Any]) -> Any:
-    return function_from_text(text, names)
+def linked_function(text: str, names: dict[str, Any]) -> Any:
+    """A function that returns a number, and is linked into the kernels that call it."""
+    return linked(function_from_text(text, names))
+
+
+def own_parameters(count: int) -> str:
+    """What a generated call writes for a model's parameters: kernels have more (`room_for`)."""
+    return f"({''.join(f'p[{k}], ' for k in range(count))})"
+
+
+@cache
+def _arrangement(text: str) -> Any:
+    """A function that models with arrays of the same dimensions share."""
+    return function_from_text(text, {"window": window})

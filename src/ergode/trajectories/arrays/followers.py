@@ -14,6 +14,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.calls import launch, resident
+from ergode.core.compiler.language import room_for
 from ergode.core.compiler.source import Target
 from ergode.core.devices import CPU
 from ergode.core.group import APART, KIND, TEAM
@@ -200,7 +201,9 @@ class CUDAFollowers:
             )  # fmt: skip
         watched = sum(map(math.prod, runner.watched_shapes)) + hits + len(control.observables)
         watched = watched * word + 8 * len(control.events)
-        each = word * (n * results + own + len(runner.field.parameters) + 1) + 25 + watched
+        each = (
+            word * (n * results + own + room_for(len(runner.field.parameters)) + 1) + 25 + watched
+        )
         return launch.count_that_fits(
             device, each, f"one trajectory of {n} unknowns, with its times,", "use fewer times"
         )

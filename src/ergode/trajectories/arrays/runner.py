@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.calls import checkpoint, launch, resident
+from ergode.core.compiler.language import room_for
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
@@ -312,6 +313,8 @@ def run_of(
     parameters: np.ndarray, sizes: np.ndarray, counts: np.ndarray,
 ) -> Run:  # fmt: skip
     """Kernel arguments that describe trajectories, on the device."""
+    count = len(parameters)
+    parameters = np.pad(parameters, ((0, room_for(count) - count), (0, 0)))  # see `parameters_of`
     rows = (device.put(np.asarray(one, precision)) for one in (initial, parameters, sizes))
     return Run(
         **dict(zip(("initial", "parameters", "sizes"), rows, strict=True)),

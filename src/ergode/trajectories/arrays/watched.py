@@ -9,7 +9,6 @@ import numpy as np
 
 from ergode.core.arguments import check_distinct
 from ergode.core.compiler.language import UserFunction, real
-from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import ModelError, PlanError
 from ergode.models.fields.arrays import Reader
 from ergode.models.fields.conditions import check_crosses
@@ -17,7 +16,11 @@ from ergode.models.fields.interpolants import Interpolant
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.arrays import group, inside_step
-from ergode.trajectories.arrays.equations import names_in_functions
+from ergode.trajectories.arrays.equations import (
+    linked_function,
+    names_in_functions,
+    own_parameters,
+)
 from ergode.trajectories.events import ZeroCrossing, bindings_of_nodes
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import bindings_of_observables
@@ -93,27 +96,28 @@ def bindings_of_watched(field: VectorField, method: Method, control: Control) ->
     reader = arrays.reader(len(field.parameters))
     watched, effects = _functions(reader, events, control.observables)
     y, c, minus = names_in_functions(arrays)
+    p = own_parameters(len(field.parameters))
     names: dict[str, Any] = {"real": real}
     names |= {f"watched_{q}": UserFunction(one) for q, one in enumerate(watched)}
     names |= {f"effect_{e}": UserFunction(one) for e, one in enumerate(effects) if one}
     lines = [
-        f"    if q == {q}:\n        return real(watched_{q}({minus}t, {y}, p{c}))\n"
+        f"    if q == {q}:\n        return real(watched_{q}({minus}t, {y}, {p}{c}))\n"
         for q in range(len(watched))
     ]
     value = "def watched(q, t, y, p, c):\n" + "".join(lines) + "    return real(0.0)\n"
     acts = "".join(
-        f"    if event == {e}:\n        effect_{e}({minus}t, {y}, p{c})\n"
+        f"    if event == {e}:\n        effect_{e}({minus}t, {y}, {p}{c})\n"
         for e, one in enumerate(effects)
         if one
     )
-    change = "def act(event, t, y, p, c):\n" + (acts or "    pass\n")
+    change = "def act(event, t, y, p, c):\n" + acts + "    return real(0.0)\n"
     bindings: dict[Any, Any] = {
         group.WATCHED: True,
         group.FUNCTIONS: len(watched),
         group.begin_watching: inside_step.begin_watching,
         group.look: inside_step.look,
         group.end_watching: inside_step.end_watching,
-        inside_step.watched: function_from_text(value, names),
+        inside_step.watched: linked_function(value, names),
     }
     if field.delays:
         bindings[group.look_again] = inside_step.look_again
@@ -132,7 +136,7 @@ def bindings_of_watched(field: VectorField, method: Method, control: Control) ->
             bindings |= {
                 small.ACTING: True,
                 small.ENDS: tuple(bool(event.terminal) for event in events),
-                inside_step.act: function_from_text(change, names),
+                inside_step.act: linked_function(change, names),
             }
     degree = len(method.bindings[stepper.DENSE][0])
     nodes = bindings_of_nodes(2 if method.scheme else max(4, degree))

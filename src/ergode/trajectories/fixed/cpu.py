@@ -41,6 +41,7 @@ from ergode.trajectories.steppers.equations import (
     VARIABLES,
     is_finite,
     parameters_in,
+    parameters_of,
     slope,
 )
 
@@ -151,8 +152,9 @@ def _load(first, is_new, run, lanes, out):
         column = min(first + lane, count - 1)
         for i in unroll(range(VARIABLES)):
             lanes.state[i, lane] = run.initial[i, column]
-        for i in range(lanes.p.shape[0]):
-            lanes.p[i, lane] = run.parameters[i, column]
+        p = parameters_of(column, run)
+        for i in unroll(range(PARAMETERS)):
+            lanes.p[i, lane] = p[i]
         lanes.h[lane] = run.sizes[column]
         lanes.counts[lane] = run.counts[column]
         lanes.wanted[lane], lanes.fraction[lane] = locate(

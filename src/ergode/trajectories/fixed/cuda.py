@@ -37,7 +37,13 @@ from ergode.trajectories.fixed.kernel import (
     within,
 )
 from ergode.trajectories.fixed.tangents import TANGENTS, renew
-from ergode.trajectories.steppers.equations import PARAMETERS, PLACES, VARIABLES, is_finite, slope
+from ergode.trajectories.steppers.equations import (
+    PLACES,
+    VARIABLES,
+    is_finite,
+    parameters_of,
+    slope,
+)
 
 AHEAD = option(1)  # calm steps that a thread takes together
 # Slots, delayed variables and threads of a ring in shared memory; empty for global memory.
@@ -71,7 +77,7 @@ def integrate_cuda(run, out, kept):
     period = np.int32(period_of(run.lags))
     lag = tuple(np.int32(run.lags[d]) for d in range(len(PLACES)))
     one = Trajectory(
-        tuple(run.parameters[i, me] for i in range(PARAMETERS)), run.sizes[me], lag, period, me,
+        parameters_of(me, run), run.sizes[me], lag, period, me,
         mine,
     )  # fmt: skip
     y = tuple(run.initial[i, me] for i in range(VARIABLES))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.calls import checkpoint, launch, resident
-from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.language import UserFunction, room_for
 from ergode.core.compiler.source import Precision, Target
 from ergode.core.devices import Device
 from ergode.core.errors import Abandoned
@@ -50,9 +50,9 @@ def bindings_of(
     """Bindings of the kernel for either target."""
     points = _points_of(tableau)
     bindings = {
-        equations.rhs: UserFunction(field.function, (len(field.variables),)),
+        equations.rhs: UserFunction(field.function, (len(field.variables),), len(field.parameters)),
         equations.VARIABLES: len(field.variables),
-        equations.PARAMETERS: len(field.parameters),
+        equations.PARAMETERS: room_for(len(field.parameters)),
         equations.EPSILON: float(np.finfo(precision).eps),
         explicit.B: tableau.b,
         explicit.C: tableau.c,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ergode.core.compiler.language import fma, option, real
 
 VARIABLES = option(1)
-PARAMETERS = option(0)
+PARAMETERS = option(8)  # numbers that the functions receive: at least one for each parameter
 PLACES = option(())  # for each delay, index of its variable among the stored variables
 COEFFICIENTS = option(4)  # coefficients of the interpolating polynomial: 4 (cubic) or 6 (quintic)
 LOOKS_UP = option(False)  # whether delays depend on the state: every stage looks up its history
@@ -24,6 +24,12 @@ INFINITY = float("inf")
 def parameters_in(lane, rows):
     """Parameters of one lane."""
     return tuple(rows[i, lane] for i in range(PARAMETERS))
+
+
+def parameters_of(trajectory, run):
+    """Parameters of a trajectory; zeros follow."""
+    rows = run.parameters
+    return tuple(rows[i, trajectory] if i < rows.shape[0] else real(0.0) for i in range(PARAMETERS))
 
 
 def massed(u):

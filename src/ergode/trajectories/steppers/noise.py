@@ -155,7 +155,10 @@ OWN_PATHS = Paths()
 def bindings_of(field: VectorField, paths: Paths) -> dict[Any, Any]:
     """Bindings of a kernel for a field with a diffusion."""
     assert field.diffusion is not None
-    bindings = {diffusion: UserFunction(field.diffusion, (len(field.variables),)), **paths.bindings}
+    size, parameters = len(field.variables), len(field.parameters)
+    bindings = {
+        diffusion: UserFunction(field.diffusion, (size,), parameters), **paths.bindings,
+    }  # fmt: skip
     if field.correlation is not None:
         bindings[MIXTURE] = mixture_of(field.correlation)
     if field.interpretation == "stratonovich":
