@@ -198,6 +198,8 @@ class Weighted:
         rows, columns = _asked_on(device, size)
         shape = count, rows.size, 2, groups
         if shape not in self._scratch:
+            if count > 1:
+                self._scratch.clear()  # that of many densities is large
             parts = device.empty(shape, np.float64)
             found = device.empty((count, 2, few), np.float64)
             self._scratch[shape] = found, parts, parts.reshape((-1, groups))
