@@ -143,10 +143,10 @@ def _memory(size: int) -> Any:
 
 def keep_no_block_of(array: Any) -> None:
     """Free the block of an array with the array: users may read it in streams of their own."""
-    if isinstance(array.gpu_data, _Memory):
-        memory = array.gpu_data.owner
-        if (give_back := memory.in_use.pop(id(memory), None)) is not None:
-            memory.block = give_back  # holds it
+    memory = array.gpu_data.owner
+    give_back = _Memory.in_use.pop(id(memory), None) if isinstance(memory, _Memory) else None
+    if give_back is not None:
+        memory.block = give_back  # holds it
 
 
 class _Layout(NamedTuple):
