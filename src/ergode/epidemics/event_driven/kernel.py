@@ -545,6 +545,8 @@ def _seek_next(queue, event, contacts, tables, nodes, run):
     """Queue the next contact along the arc of a contact."""
     source, arc, key = event.node, event.arc, event.key
     target = np.int64(target_of(contacts, source, arc))
+    if tables.infections.safe[nodes.compartment[target]] != 0:
+        return
     after, before = event.time, min(nodes.until[source], tables.end)
     of_stay = nodes.stay[source]
     at_rest = _at_rest_until(target, event.time, tables, nodes)
@@ -581,6 +583,8 @@ def _seek_first(queue, time, source, contacts, tables, nodes, run):
 
 def _at_rest_until(target, time, tables, nodes):
     """Contacts up to this moment have no effect: the target is not at risk before it moves."""
+    if tables.infections.safe[nodes.compartment[target]] != 0:
+        return real(NEVER)
     until = nodes.until[target]
     rests = tables.infections.at_risk[nodes.compartment[target]] == 0 and until > time
     if HAS_QUEUES:  # of those who wait it is not known

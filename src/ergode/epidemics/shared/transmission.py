@@ -71,6 +71,7 @@ class Infections(NamedTuple):
     infected: Any  # int32 [infection_count]
     rate: Any  # by the source's compartment, real [infection_count, compartment_count]
     at_risk: Any  # whether an infection leads out of a compartment, uint8 [compartment_count]
+    safe: Any  # whether no infection is possible from a compartment on, uint8 [compartment_count]
     infectious: Any  # whether a compartment is infectious, uint8 [compartment_count]
     peak: Any  # the largest rate from one compartment into another, a real number
     profile: Any  # calendar of the time since entering a compartment, or -1 [compartment_count]
@@ -149,6 +150,7 @@ def infections_of(
         np.array([model.index[i.infected] for i in model.infections], np.int32),
         rate,
         np.bincount(susceptible, minlength=count).astype(bool).astype(np.uint8),
+        np.array([name not in model.may_be_infected for name in model.compartments], np.uint8),
         (rate[0] > 0).any(axis=0).astype(np.uint8),
         peak.astype(precision),
         profile,
@@ -163,8 +165,8 @@ def infections_of_row(infections, rows, row):
         point = point_of(rows, row)
         return Infections(
             infections.susceptible, infections.infected, infections.rate[point],
-            infections.at_risk, infections.infectious, infections.peak[point], infections.profile,
-            infections.susceptibility, infections.infectivity,
+            infections.at_risk, infections.safe, infections.infectious, infections.peak[point],
+            infections.profile, infections.susceptibility, infections.infectivity,
         )  # fmt: skip
     return infections
 

@@ -42,6 +42,8 @@ from ergode.epidemics.windows.state import (
     compartment_of,
     epidemic_of_row,
     idle,
+    is_at_risk,
+    unexposed,
 )
 from ergode.epidemics.windows.tracing import release, tally_holds
 from ergode.epidemics.windows.triggers import (
@@ -139,6 +141,7 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
                         )
             barrier(thread)
         going = True
+        _queue_exposed(epidemic, width, queue, waiting, odd, round_number, thread)
         while going:
             following = (round_number + 1) % 3
             if thread.rank == 0:
@@ -268,12 +271,35 @@ def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_
                 node = position - row * node_count
                 place = Place(row, row, position, node, replicate_of(rows, row))
                 settle(epidemic_of_row(epidemic, rows, row), results, place, begin)
-            if begin < tables.end:
+            if begin < tables.end and not is_at_risk(tables, paths, position):
                 wanted = not idle(tables, paths, position, window_stop(begin, width, tables.end))
             paths.queued[position] = np.int32(1) if wanted else np.int32(0)
         at = claim_place(wanted, waiting, (np.int64(0), np.int64(round_number % 3)), thread.lane)
         if wanted:
             queue[round_number & 1, at] = position
+
+
+def _queue_exposed(epidemic, width, queue, waiting, odd, round_number, thread):
+    """Queue the nodes at risk that may move, for the round after that of the others.
+
+    So most of them are worked on once, when it is known who becomes infectious in the window.
+    """
+    tables, triggers, paths = epidemic.tables, epidemic.triggers, epidemic.paths
+    node_count = node_count_of(epidemic.contacts.incoming)
+    position_count = np.int64(paths.queued.size)
+    whole = (position_count + thread.size - 1) // thread.size * thread.size
+    for position in share(thread, 0, whole):
+        wanted = False
+        if position < position_count and is_at_risk(tables, paths, position):
+            begin = triggers.begin[odd, position // node_count]
+            stop = window_stop(begin, width, tables.end)
+            wanted = begin < tables.end and not unexposed(tables, paths, position, stop)
+            wanted = wanted and exchange(paths.queued, position, 1) == 0
+        at = claim_place(
+            wanted, waiting, (np.int64(0), np.int64((round_number + 1) % 3)), thread.lane
+        )
+        if wanted:
+            queue[1 - (round_number & 1), at] = position
 
 
 def _wake_admitted(epidemic, queue, waiting, round_number, row, shift):

@@ -206,13 +206,27 @@ def _first_import(epidemic, place, starts, entry, compartment, moves, opened, be
     return real(stop), np.int64(-1)
 
 
-def _new_move(epidemic, position, at, known, time, into, stop):
-    """Whether a move differs from the known one: 2 if neighbours may be traced because of it.
+def _concerns(tables, compartment):
+    """Whether paths of other nodes depend on when a node is in a compartment."""
+    found = HAS_QUEUES or tables.infections.infectious[compartment] != 0
+    if HAS_TRACING:
+        plan = tables.interventions
+        for k in range(plan.kind.size):
+            found = found or plan.positive[k, compartment] > 0.0
+    return found
 
-    `at` is the number of the move in the path. `known` moves of the path were known before.
+
+def _new_move(epidemic, position, at, known, time, here, into, stop):
+    """Whether a move differs from the known one so that others may move differently.
+
+    It is 2 if neighbours may be traced because of it.  `at` is the number of the move in the path,
+    of which `known` moves were known before.  It leads from the compartment `here`.
     """
-    paths = epidemic.paths
+    tables, paths = epidemic.tables, epidemic.paths
     if at < known and paths.time[at, position] == time and paths.to[at, position] == into:
+        return np.int32(0)
+    concerns = _concerns(tables, here) or _concerns(tables, into & (INFECTED - 1))
+    if not concerns and not (at < known and _concerns(tables, destination(paths, at, position))):
         return np.int32(0)
     changed = np.int32(1)
     if HAS_TRACING:
@@ -225,16 +239,17 @@ def _new_move(epidemic, position, at, known, time, into, stop):
     return changed
 
 
-def _fewer_moves(epidemic, position, moves, known, stop):
-    """`_new_move` for moves that are no longer in a path."""
-    changed = np.int32(1)
-    if HAS_TRACING:
-        paths = epidemic.paths
-        for k in range(moves, known):
-            if may_trace_before(
-                epidemic.tables, destination(paths, k, position), paths.time[k, position], stop
-            ):
-                changed = np.int32(2)
+def _fewer_moves(epidemic, position, moves, known, here, stop):
+    """`_new_move` for moves that are no longer in a path, which ends in the compartment `here`."""
+    paths = epidemic.paths
+    changed = np.int32(_concerns(epidemic.tables, here))
+    for k in range(moves, known):
+        if _concerns(epidemic.tables, destination(paths, k, position)):
+            changed = max(changed, np.int32(1))
+        if HAS_TRACING and may_trace_before(
+            epidemic.tables, destination(paths, k, position), paths.time[k, position], stop
+        ):
+            changed = np.int32(2)
     return changed
 
 
@@ -299,7 +314,9 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
             if HAS_QUEUES and into < 0:
                 waits = True
                 into = compartment
-        changed = max(changed, _new_move(epidemic, position, moves, known, time, into, stop))
+        changed = max(
+            changed, _new_move(epidemic, position, moves, known, time, compartment, into, stop)
+        )
         _together(lanes)
         if lane == 0:
             paths.time[moves, position] = time
@@ -320,7 +337,7 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
         until = at_moment(tables.moments, until)
         stay += np.int32(1)
     if moves != known:
-        changed = max(changed, _fewer_moves(epidemic, position, moves, known, stop))
+        changed = max(changed, _fewer_moves(epidemic, position, moves, known, compartment, stop))
         _together(lanes)
         if lane == 0:
             set_moves(paths, position, moves)
