@@ -30,6 +30,7 @@ from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.population import Population
 from ergode.models.networks.temporal import TemporalContacts
 
+Contacts = ContactNetwork | ComputedNetwork | TemporalContacts
 Include = Literal["entries", "measures"]
 ENTRIES, MEASURES = get_args(Include)
 
@@ -161,7 +162,7 @@ class Scenario:
 
 
 def scenario_of(
-    contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
+    contacts: Contacts,
     interventions: Sequence[Intervention] | None = None,
     importations: Sequence[Importation] = (),
     layer_factors: Any = None,
@@ -178,38 +179,53 @@ def scenario_of(
 
 
 def scenarios_of(
-    contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
     settings: Mapping[str, Sequence[Any]],
     strata: str | None,
     origin: np.datetime64 | None,
     include: str | Sequence[str],
     named: Callable[[int], AbstractContextManager[None]],
 ) -> list[Scenario]:
-    """The scenario of each point, from its interventions, importations and layer factors.
+    """The scenario of each point, from its contacts, interventions, importations and layer factors.
 
-    Points that have equal ones share one scenario.  ``named(point)`` adds the name of a point to an
-    error.
+    Points that have equal ones share one scenario; `settings` begins with the contacts.
+    ``named(point)`` adds the name of a point to an error.
 
     Raises
     ------
     ModelError
-        See `scenario_of`; or measures are counted, and points have other kinds of measures.
+        See `scenario_of`; or measures are counted, and points have other kinds of measures; or
+        networks of points differ in their nodes or strata.
     """
-    bare = _bare(contacts, strata)
     found: list[Scenario] = []
+    bare: dict[int, Scenario] = {}
     known: dict[Any, Scenario] = {}
-    for number, given in enumerate(zip(*settings.values(), strict=True)):
-        key: Any = tuple(map(id, given))
+    for number, (contacts, *given) in enumerate(zip(*settings.values(), strict=True)):
+        at = id(contacts)
+        key: Any = (at, *map(id, given))
         if key not in known:
             with named(number):
-                one = bare.under(**dict(zip(settings, given, strict=True)), origin=origin,
-                                 include=include)  # fmt: skip
+                if at not in bare:
+                    bare[at] = _bare(contacts, strata)
+                    _check_nodes_alike(next(iter(bare.values())), bare[at])
+                own = dict(zip([*settings][1:], given, strict=True))
+                one = bare[at].under(**own, origin=origin, include=include)
                 content = pickle.dumps((one.planned, one.importations, one.layer_factors))
-                known[key] = known.setdefault(content, one)
+                known[key] = known.setdefault((at, content), one)
                 if MEASURES in one.include and found:
                     _check_tallies_alike(found[0], one)
         found.append(known[key])
     return found
+
+
+def _check_nodes_alike(first: Scenario, other: Scenario) -> None:
+    one, another = first.contacts, other.contacts
+    same = one.node_count == another.node_count and first.strata == other.strata
+    if not same or not np.array_equal(one.node_names or (), another.node_names or ()):
+        raise ModelError(
+            f"contacts has {another.node_count:,} nodes and the strata {other.strata}; expected "
+            f"as many nodes, of the same names and strata, at all points: {one.node_count:,} nodes "
+            f"and the strata {first.strata} at the first point"
+        )
 
 
 def _check_tallies_alike(first: Scenario, other: Scenario) -> None:
@@ -221,9 +237,7 @@ def _check_tallies_alike(first: Scenario, other: Scenario) -> None:
         )
 
 
-def _bare(
-    contacts: ContactNetwork | ComputedNetwork | TemporalContacts, strata: str | None
-) -> Scenario:
+def _bare(contacts: Contacts, strata: str | None) -> Scenario:
     """Contacts and strata alone."""
     meetings = contacts if isinstance(contacts, TemporalContacts) else None
     network = contacts.network if isinstance(contacts, TemporalContacts) else contacts
