@@ -15,7 +15,7 @@ from ergode.core.calls.launch import warn
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.epidemics.shared.contacts import Meetings
-from ergode.epidemics.shared.tallies import listed
+from ergode.epidemics.shared.tallies import Tally, listed
 from ergode.models.epidemic.calendars import Calendar, calendar_of
 from ergode.models.epidemic.dates import on_clock
 from ergode.models.epidemic.interventions import (
@@ -31,8 +31,11 @@ from ergode.models.networks.population import Population
 from ergode.models.networks.temporal import TemporalContacts
 
 Contacts = ContactNetwork | ComputedNetwork | TemporalContacts
-Include = Literal["entries", "measures"]
-ENTRIES, MEASURES = get_args(Include)
+Include = Literal["entries", "measures", "avoided"]
+ENTRIES, MEASURES, AVOIDED = get_args(Include)
+
+
+_AVOIDING_MOST = 64  # measures: bits of a word (`shared.tallying.tally_avoided`)
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,13 @@ class Scenario:
     def interventions(self) -> Sequence[Intervention]:
         """The planned interventions; may be empty."""
         return self.planned or ()
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """What is counted of measures."""
+        if MEASURES not in self.include:
+            return []
+        return listed(self.interventions, AVOIDED in self.include)
 
     @property
     def plain(self) -> bool:
@@ -229,7 +239,7 @@ def _check_nodes_alike(first: Scenario, other: Scenario) -> None:
 
 
 def _check_tallies_alike(first: Scenario, other: Scenario) -> None:
-    labels = [[one.label for one in listed(each.interventions)] for each in (first, other)]
+    labels = [[one.label for one in each.tallies] for each in (first, other)]
     if labels[0] != labels[1]:
         raise ModelError(
             "include='measures' counts the same at all points, but interventions differ in kind "
@@ -275,6 +285,13 @@ def _included(include: Any, interventions: Sequence[Intervention] | None) -> tup
     given = [include] if isinstance(include, str) else sequence("include", include, "names")
     for one in given:
         choice("include", one, get_args(Include))
+    if AVOIDED in given:
+        given = [*given, MEASURES]
+        if len(interventions or ()) > _AVOIDING_MOST:
+            raise PlanError(
+                f"include='avoided' is for {_AVOIDING_MOST} interventions or fewer; there are "
+                f"{len(interventions or ())}"
+            )
     if MEASURES in given and not interventions:
         raise PlanError("include='measures' counts what interventions do, but there are none")
     return tuple(one for one in get_args(Include) if one in given)

@@ -33,7 +33,6 @@ from ergode.epidemics.runs import PointRuns
 from ergode.epidemics.scenario import MEASURES, Contacts, Include, scenarios_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
-from ergode.epidemics.shared.tallies import listed
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of, text_of
@@ -176,7 +175,7 @@ def simulate(
         has a column for each layer. Or a function of `parameters` that returns one of these.
     strata : str, optional
         Name of a node attribute: counts are then also split by its values, dim ``stratum``.
-    include : {"entries", "measures"} or sequence of these
+    include : {"entries", "measures", "avoided"} or sequence of these
         What is counted besides nodes and cases, for ``"counts"`` and ``"statistics"``; split by
         `strata` like these. Statistics have the names ``entries_mean``, ``measures_quantile``, ...
 
@@ -184,6 +183,8 @@ def simulate(
           compartment up to a time. `flows` makes entries and exits of each interval of them.
         - ``"measures"``: measures(replicate, time, tally), what `interventions` have done; see
           :doc:`/reference/interventions`. For "sellke".
+        - ``"avoided"``: measures, and among them the contacts that each of them has avoided. This
+          takes longer.
     step : float, optional
         For tau-leaping, the longest step [time]. Steps are shortened so that one ends at every time
         of the grid. The default is a fiftieth of the shortest time scale of the model.
@@ -341,7 +342,7 @@ def simulate(
             if strata is not None:
                 coords["stratum"] = list(scenario.strata)
             if MEASURES in scenario.include:
-                coords["tally"] = [one.label for one in listed(scenario.interventions)]
+                coords["tally"] = [one.label for one in scenario.tallies]
             return collect.dataset(done, coords | points.coords, attrs)
 
     facts = log.choice(plan.method.name, plan.reason, plan.device)

@@ -25,6 +25,7 @@ from ergode.core.group import EVERY_LANE, barrier, claim_place, share
 from ergode.epidemics.shared.arcs import end_arc, first_arc, node_count_of, target_of
 from ergode.epidemics.shared.atomics import add, exchange, fence
 from ergode.epidemics.shared.options import (
+    AVOIDING,
     COUNTING,
     HAS_LINES,
     HAS_QUEUES,
@@ -36,7 +37,7 @@ from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.shared.tallying import tally_doses, tally_starts
 from ergode.epidemics.windows.lines import forget_admitted, form_lines, test_lines
 from ergode.epidemics.windows.moves import begin_clock, begin_node, place_seed, settle
-from ergode.epidemics.windows.path import HUBS, work_out
+from ergode.epidemics.windows.path import HUBS, count_avoided, work_out
 from ergode.epidemics.windows.state import (
     Place,
     compartment_of,
@@ -115,6 +116,9 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
     round_number = np.int64(0)
     searches = np.int64(0)
     while True:
+        if AVOIDING and windows > 0:
+            _count_all_avoided(epidemic, rows, width, results, windows, thread)
+            barrier(thread)
         if HAS_RELEASE and windows > 0:
             _release_all(epidemic, rows, width, results, windows, thread)
             barrier(thread)
@@ -194,6 +198,22 @@ def _begin_chunk(epidemic, rows, waiting, results, work, row_count, thread):
         work[thread.rank] = 0
     if thread.rank == 0:
         epidemic.tracing.room[0] = 0
+
+
+def _count_all_avoided(epidemic, rows, width, results, windows, thread):
+    """Count the contacts that measures avoid in the window that is settled."""
+    node_count = node_count_of(epidemic.contacts.incoming)
+    triggers, was, over = epidemic.triggers, 1 - (windows & 1), epidemic.tables.end
+    for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
+        row = position // node_count
+        begin = triggers.begin[was, row]
+        if begin < over:
+            end = min(window_end(triggers, was, row, width, over), over)
+            starts = triggers.starts[row] if HAS_TRIGGERS else epidemic.tables.interventions.start
+            place = Place(row, row, position, position - row * node_count, replicate_of(rows, row))
+            count_avoided(
+                epidemic_of_row(epidemic, rows, row), results.moves[row], place, starts, begin, end
+            )
 
 
 def _release_all(epidemic, rows, width, results, windows, thread):

@@ -298,4 +298,4 @@ def _latency(model: CompartmentModel) -> float:
     return found if found < np.inf else 0.0
 
 
-_WIDTH = 0.7
+_WIDTH = 1.0
