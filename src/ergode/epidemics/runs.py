@@ -58,6 +58,8 @@ class PointRuns:
             and points.count * len(replicates) < ROWS_MOST
         )
         self._groups = points.groups(replicates, apart, scenarios) if together else []
+        if together and len(self._groups) == points.count:
+            together, self._groups = False, []  # kernels of a single point are faster
         self._first = self._ensemble_of(*self._groups[0]) if together else self._ensemble(0)
         # Report errors before anything runs.
         for numbers, group in self._groups[1:]:
