@@ -51,7 +51,7 @@ from ergode.epidemics.windows.state import COMPARTMENTS_MOST, INFECTED, ROOM, Co
 from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.compartments import CompartmentModel
 
-_REGISTERS = 64
+_REGISTERS = 128
 # Positions that one grid works on at once: enough to fill a device.
 _POSITIONS = 2**22
 _INDEXABLE = 2**31
