@@ -48,6 +48,48 @@ def test_a_grid_has_a_dim_for_each_array(contacts):
     np.testing.assert_array_equal(found["mean"].sel(stay=9.0, rate=0.1), own["mean"])
 
 
+def random_network(network, count=1000):
+    edges = ergode.ContactNetwork.erdos_renyi(count, mean_degree=8, seed=network).edges()
+    return ergode.ContactNetwork.from_edges(*edges[:2], node_count=count)
+
+
+def test_networks_are_swept(contacts):
+    """Each point equals a call for its network; a network is made once."""
+    made = []
+
+    def network(network):
+        made.append(network)
+        return random_network(network, contacts.node_count)
+
+    parameters = ergode.grid(network=[3, 4], rate=[0.1, 0.3])
+    found = simulate(sir, network, parameters=parameters, initial={"I": 5}, **COMMON)
+    assert found["count"].dims == ("network", "rate", "replicate", "time", "compartment")
+    assert made == [3, 4] and len(found.attrs["network_digest"].split(",")) == 2
+    for seed in (3, 4):
+        alone = network(seed)
+        own = simulate(sir(0.3), alone, initial={"I": 5}, **COMMON)
+        assert own.attrs["network_digest"] == alone.digest
+        for name in ("count", "cases"):
+            np.testing.assert_array_equal(found[name].sel(network=seed, rate=0.3), own[name])
+    pairs = {"network": [3, 4, 3], "rate": 0.3}
+    again = simulate(sir, network, parameters=pairs, initial={"I": 5}, output="statistics",
+                     **COMMON)  # fmt: skip
+    mean = found["count"].sel(rate=0.3).mean("replicate")
+    np.testing.assert_allclose(again["mean"][[2, 1]], mean)
+
+
+def test_networks_of_points_have_the_same_nodes():
+    def network(nodes):
+        return random_network(1, nodes)
+
+    with pytest.raises(ergode.ModelError, match="nodes=200: contacts has 200 nodes.*100 nodes"):
+        simulate(sir(0.3), network, parameters={"nodes": [100, 200]}, initial={"I": 5}, **COMMON)
+    with pytest.raises(ergode.ModelError, match="contacts is int"):
+        simulate(
+            sir(0.3), lambda nodes: nodes, parameters={"nodes": [1, 2]}, initial={"I": 5}, **COMMON
+        )
+
+
 def test_numbers_alone_are_no_sweep(contacts):
     found = simulate(sir, contacts, parameters={"rate": 0.3}, initial={"I": 5}, **COMMON)
     own = simulate(sir(0.3), contacts, initial={"I": 5}, **COMMON)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import gamma
 
 import ergode
 from ergode.core import devices, kernels
@@ -92,7 +93,7 @@ def alone(measure, **options):
     return whole
 
 
-def by_third(measure, include=("entries", "measures"), **options):
+def by_third(measure, include=("entries", "avoided"), **options):
     """A run with one measure that acts: those beside it never begin.
 
     So that one kernel, that of `everything`, is compiled for all.
@@ -184,6 +185,21 @@ def test_contacts_of_who_is_positive_are_traced():
     np.testing.assert_array_equal(of(found, "0] isolated"), of(found, "2] isolated"))
     assert (of(found, "0] isolated") <= of(found, "1] quarantined")).all()
     assert of(found, "0] isolations").max() > 100
+
+
+@pytest.mark.slow
+def test_closures_avoid_the_contacts_of_seeds():
+    """Nobody is infected: seeds would have had this many contacts, 0.4 avoided by the first."""
+    closures = [ergode.LayerClosure(reduction=0.4), ergode.LayerClosure(reduction=1.0)]
+    found = alone(closures, replicates=400)
+    assert (fell_ill(found) == 0).all()
+    both = [of(found, f"{k}] contacts avoided")[:, -1] for k in range(2)]
+    law = gamma(4, scale=1.5)  # the infectious stay; seeds have spent two days of it
+    rest = law.expect(lambda stay: stay - 2, lb=2, conditional=True)
+    contacts = 0.3 * rest * 20 * NETWORK.degrees().mean() * (N - 20) / (N - 1)
+    for seen, share in zip(both, (0.4, 0.6), strict=True):
+        error = seen.std(ddof=1) / np.sqrt(seen.size)
+        assert abs(seen.mean() - share * contacts) < SIGMAS * error < 0.1 * contacts
 
 
 @pytest.mark.slow
@@ -433,7 +449,7 @@ def ensembles(include, measures, model=HOSPITAL, **options):
 @pytest.mark.slow
 def test_windows_count_the_same():
     """The plan of a GPU, on a CPU: bit for bit, and whatever the width of a window."""
-    queue, windows = ensembles(("entries", "measures"), everything())
+    queue, windows = ensembles(("entries", "avoided"), everything())
     counts = queue.run(0, 20)[0][0]
     np.testing.assert_array_equal(counts, windows.run(0, 20)[0][0])
     windows.width = windows.width * 0.3
@@ -448,7 +464,7 @@ def test_the_kernel_compiles_to_ptx(measures, model):
     pytest.importorskip("numba.cuda")
     from ergode.core.devices import cuda
 
-    ensemble = ensembles(("entries", "measures"), measures(), model)[1]
+    ensemble = ensembles(("entries", "avoided"), measures(), model)[1]
     bindings = ensemble.bindings | {HUBS: True}
     kernel = kernels.cuda_kernel(windows_cuda, precision="float64", bindings=bindings)
     none = ImportedCases(
@@ -469,7 +485,7 @@ def test_the_kernel_compiles_to_ptx(measures, model):
 @pytest.mark.cuda
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_cuda_counts_the_same(precision):
-    given = {"precision": precision, "include": ("entries", "measures"), "strata": "third"}
+    given = {"precision": precision, "include": ("entries", "avoided"), "strata": "third"}
     host = run(everything(), **given)
     other = run(everything(), device="cuda", **given)
     for name in ("count", "cases", "entries", "measures"):

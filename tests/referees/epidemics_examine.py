@@ -263,7 +263,8 @@ def examine_leaps(
 
 def included(world: World) -> dict[str, Any]:
     """What is counted besides."""
-    return {"include": ("entries", "measures") if world.measures else "entries"}
+    measures = ("avoided",) if world.counts_avoided else ("measures",)
+    return {"include": ("entries", *(measures if world.measures else ()))}
 
 
 def conserve(world: World, found: Any) -> None:

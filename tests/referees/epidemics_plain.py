@@ -531,8 +531,13 @@ class _Run:
         self, rows: np.ndarray, source: Any, target: Any, layer: Any, time: np.ndarray
     ) -> np.ndarray:
         """What calendars and measures leave of a rate."""
-        world = self.world
-        left = self._guarded(rows, target, time)
+        return np.prod(self._factors(rows, source, target, layer, time), axis=0)
+
+    def _factors(
+        self, rows: np.ndarray, source: Any, target: Any, layer: Any, time: np.ndarray
+    ) -> list[np.ndarray]:
+        """What calendars leave of a rate, and what each measure leaves."""
+        world, left = self.world, np.ones(rows.size)
         now = self.infected_at[rows, source] == time
         here = np.where(now, self.was_at[rows, source], self.at[rows, source])
         since = np.where(now, self.was_since[rows, source], self.since[rows, source])
@@ -543,7 +548,10 @@ class _Run:
         for name, profile in world.profiles.items():
             factor = calendar_at(*profile, time - since)
             left *= np.where(here == self.index[name], factor, 1.0)
+        found = [left]
         for k, one in enumerate(world.measures):
+            left = np.ones(rows.size)
+            found.append(left)
             force = self._in_force(rows, k, time)
             if one["kind"] == "closure":
                 if one["layer"] is not None:
@@ -552,6 +560,8 @@ class _Run:
             elif one["kind"] == "vaccination":
                 effect = one["infectivity_reduction"]
                 left *= 1.0 - self._protected(rows, k, source, time, effect)
+                effect = one["efficacy"] if one["leaky"] else 1.0
+                left *= 1.0 - self._protected(rows, k, target, time, effect)
             elif one["kind"] == "isolation":
                 away = force & (here == self.index[one["compartment"]])
                 away &= self.holds.takes(rows, k, source)
@@ -562,7 +572,7 @@ class _Run:
                 held = self.holds.is_held(rows, k, source, time)
                 held |= self.holds.is_held(rows, k, target, time)
                 left *= np.where(held, 1.0 - one["reduction"], 1.0)
-        return left
+        return found
 
     def _import(self, rows: np.ndarray, time: np.ndarray) -> None:
         which = self.import_at[rows].argmin(axis=1)
@@ -594,7 +604,8 @@ class _Run:
         ends = np.cumsum(bounds, axis=1)
         arc = (self.rng.random(rows.size) * ends[:, -1] >= ends.T).sum(axis=0)
         source, target, layer = self.source[arc], self.target[arc], self.layer[arc]
-        left = self.weight[arc] * self._left(rows, source, target, layer, time)
+        calendars, *measures = self._factors(rows, source, target, layer, time)
+        left = self.weight[arc] * calendars
         left *= (self.infected_at[rows, source] < time) & (self.infected_at[rows, target] < time)
         if self.world.meetings is not None:
             meets = np.zeros(rows.size, bool)
@@ -604,14 +615,24 @@ class _Run:
                     meets |= (arc == number) & (first <= time) & (time < last)
             left *= meets
         u = self.rng.random(rows.size) * bounds[np.arange(rows.size), arc]
-        reached = np.zeros(rows.size)
-        into = np.full(rows.size, -1)
-        for j in range(self.from_.size):
-            rate = np.where(self.at[rows, target] == self.from_[j], 1.0, 0.0)
-            reached += rate * self.rates[j, self.at[rows, source]] * left * self.own[j, arc]
-            into = np.where((into < 0) & (u < reached), self.into[j], into)
-        hit = into >= 0
-        self._infect(rows[hit], target[hit], into[hit], time[hit])
+
+        def into(left: np.ndarray) -> np.ndarray:
+            reached, found = np.zeros(rows.size), np.full(rows.size, -1)
+            for j in range(self.from_.size):
+                rate = np.where(self.at[rows, target] == self.from_[j], 1.0, 0.0)
+                reached += rate * self.rates[j, self.at[rows, source]] * left * self.own[j, arc]
+                found = np.where((found < 0) & (u < reached), self.into[j], found)
+            return found
+
+        to = into(left)
+        for k, factor in enumerate(measures):  # the first that avoids a contact has avoided it
+            left = left * factor
+            still = into(left)
+            avoided = (to >= 0) & (still < 0)
+            self.tallies.avoid(rows[avoided], k, target[avoided])
+            to = still
+        hit = to >= 0
+        self._infect(rows[hit], target[hit], to[hit], time[hit])
 
     def _meet(self, rows: np.ndarray, time: np.ndarray) -> None:
         """Everybody who meets at a moment, as they were before it: hazards add up."""

@@ -13,10 +13,11 @@ from epidemics_laws import dose_count, of_dose
 from epidemics_world import World, tidy
 
 
-def names_of(one: dict[str, Any]) -> list[str]:
-    """What is counted of a measure, as results name it."""
+def names_of(one: dict[str, Any], avoided: bool) -> list[str]:
+    """What is counted of a measure, as results name it; contacts `avoided` too."""
+    last = ["contacts avoided"] if avoided and one["kind"] != "capacity" else []
     if one["kind"] == "vaccination":
-        return [f"dose {d + 1}" for d in range(dose_count(one))]
+        return [f"dose {d + 1}" for d in range(dose_count(one))] + last
     limited = one["kind"] == "testing" and "period" in one
     found = {
         "testing": [
@@ -34,7 +35,7 @@ def names_of(one: dict[str, Any]) -> list[str]:
         found = [*found, "waiting"]
     if limited or "instead" in one:
         found = [*found, "turned away"]
-    return [*found, "in force"]
+    return [*found, "in force", *last]
 
 
 def traces(one: dict[str, Any]) -> bool:
@@ -57,7 +58,8 @@ class Tallies:
 
     def __init__(self, run: Any, count: int) -> None:
         self.run, world = run, run.world
-        self.names = [(k, name) for k, one in enumerate(world.measures) for name in names_of(one)]
+        self.names = [(k, name) for k, one in enumerate(world.measures)
+                      for name in names_of(one, world.counts_avoided)]  # fmt: skip
         self.column = {key: at for at, key in enumerate(self.names)}
         shape = count, len(self.names), world.groups.size
         self.now = np.zeros(shape, int)
@@ -79,6 +81,11 @@ class Tallies:
         """Something happens to nodes."""
         at = self.column[k, name]
         np.add.at(self.now, (rows, np.full(rows.size, at)), self.run.inside[node])
+
+    def avoid(self, rows: np.ndarray, k: int, node: np.ndarray) -> None:
+        """A measure avoids contacts of an infectious node with nodes."""
+        if rows.size and self.run.world.counts_avoided:
+            self.note(rows, k, "contacts avoided", node)
 
     def hold(self, rows: np.ndarray, k: int, node: np.ndarray, time: Any, until: Any) -> None:
         """Nodes are isolated or in quarantine in an interval."""

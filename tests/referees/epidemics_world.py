@@ -69,6 +69,11 @@ class World:
     # Such factors of each infection, where they differ; none of an infection is None.
     own_factors: dict[str, list[tuple[str, list[float]] | None]] = field(default_factory=dict)
 
+    @property
+    def counts_avoided(self) -> bool:
+        """Whether contacts that measures avoid are counted: not those of a single moment."""
+        return all(first < last for _, _, first, last, _ in self.meetings or ())
+
     def kind_of_node(self, trait: str, node: int) -> int:
         """Which of the entries of a table by "age" or "risk" is a node's."""
         if trait == "risk":

@@ -308,6 +308,15 @@ def _second_doses_forgotten(monkeypatch):
     _tallies(monkeypatch, change)
 
 
+def _avoided_by_the_next(monkeypatch):
+    def change(table):
+        column = table.column.copy()
+        column[:, counts.AVOIDED] = np.roll(column[:, counts.AVOIDED], 1)
+        return table._replace(column=column)
+
+    _tallies(monkeypatch, change)
+
+
 def _without_susceptibility(monkeypatch):
     """The susceptibility of nodes left out of the rates along arcs."""
     monkeypatch.setattr(tables, "arc_weights", lambda model, contacts: contacts.weights)
@@ -325,6 +334,7 @@ def _without_susceptibility(monkeypatch):
         (_factors_of_another, "measures"),
         (_nobody_waits_for_a_place, "measures"), (_long_windows, "measures"),
         (_negative_tests_forgotten, "measures"), (_second_doses_forgotten, "measures"),
+        (_avoided_by_the_next, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):

@@ -26,13 +26,13 @@ def merge_of(arguments: Mapping[str, Any]) -> Merge | None:
     levels = levels_of(arguments["quantiles"])
 
     def join(found: Iterable[xarray.Dataset], replicates: int) -> xarray.Dataset:
-        return _statistics(found, replicates, arguments["contacts"].node_count, levels)
+        return _statistics(found, replicates, levels)
 
     return Merge({"output": "counts", "quantiles": None}, join)
 
 
 def _statistics(
-    found: Iterable[xarray.Dataset], replicates: int, node_count: int, levels: list[float]
+    found: Iterable[xarray.Dataset], replicates: int, levels: list[float]
 ) -> xarray.Dataset:
     """Means, variances and quantiles; sums of integers are exact in any parts."""
     ended: list[xarray.Dataset] = []
@@ -48,7 +48,7 @@ def _statistics(
             shape = shapes[name] = values.shape[len(swept) + 1 :]
             columns = int(np.prod(shape[1:]))
             if name not in each:
-                most = node_count if name == "count" else replicates
+                most = int(part.attrs["node_count"]) if name == "count" else replicates
                 sizes_of = (replicates, shape[0], columns, most)
                 each[name] = [CountStatistics(*sizes_of) for _ in range(points)]
             by_point = values.reshape(points, -1, shape[0], columns)

@@ -15,7 +15,7 @@ from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.leap.runner import LeapEnsemble
 from ergode.epidemics.points import Points
-from ergode.epidemics.scenario import ENTRIES, MEASURES, Include, Scenario
+from ergode.epidemics.scenario import AVOIDED, ENTRIES, MEASURES, Include, Scenario
 from ergode.epidemics.seeding import Initial, has_ages
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.windows.runner import WindowEnsemble
@@ -33,7 +33,10 @@ from ergode.models.holding_times.families import Exponential
 MethodName = Literal["auto", "first-passage", "sellke", "gillespie", "renewal-leap", "markov-leap"]
 
 _EVERY_DEVICE = ("cpu", "cuda")
-_COUNTED = {ENTRIES: "entries into compartments", MEASURES: "what measures do"}
+_COUNTED = {
+    ENTRIES: "entries into compartments", MEASURES: "what measures do",
+    AVOIDED: "contacts that measures avoid",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from ergode.core.status import Status
 from ergode.epidemics.scenario import ENTRIES, MEASURES, Scenario
 from ergode.epidemics.shared.clock import on_grid
 from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.tallies import listed
 
 if TYPE_CHECKING:
     import xarray
@@ -332,8 +331,9 @@ def collector(
     contacts = scenario.contacts
     sizes = {"count": compartment_count, ENTRIES: compartment_count}
     if MEASURES in scenario.include:
-        sizes[MEASURES] = len(listed(scenario.interventions))
-    sizes = {name: sizes[name] * len(scenario.strata) for name in ("count", *scenario.include)}
+        sizes[MEASURES] = len(scenario.tallies)
+    names = [name for name in scenario.include if name in sizes]
+    sizes = {name: sizes[name] * len(scenario.strata) for name in ("count", *names)}
     columns = sum(sizes.values())
     if output == "counts":
         columns += len(scenario.strata)  # cases
@@ -344,7 +344,7 @@ def collector(
             f"an array of counts of {shape.total:,} epidemics at {grid.size:,} times",
             "use fewer replicates or times, or output='statistics'",
         )  # fmt: skip
-        return _Counts(shape, scenario.include)
+        return _Counts(shape, names)
     if resident.device() is not None:
         raise PlanError(
             f"keep_on_device is for output='counts'; output={output!r} is made on the host"

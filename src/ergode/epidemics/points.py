@@ -318,9 +318,13 @@ def _each(
         return [given] * layout.count
     mine = [name for name in names if name in columns]
     found = []
+    known: dict[Any, Any] = {}  # of equal values: a network is made once, and sent once
     for number, values in enumerate(
         zip(*(columns[name] for name in mine), strict=True) if mine else [()] * layout.count
     ):
+        if values in known:
+            found.append(known[values])
+            continue
         try:
             one = given(**dict(zip(mine, values, strict=True)))
         except Exception as error:
@@ -331,6 +335,7 @@ def _each(
             raise ModelError(
                 f"the function {what} returns {type(one).__name__}; expected {expected}"
             )
+        known[values] = one
         found.append(one)
     return found
 

@@ -50,7 +50,6 @@ class PointRuns:
         **options: Any,
     ) -> None:
         self._points, self._scenarios = points, scenarios
-        self._contacts = scenarios[0].contacts
         self._method, self._options = method, options
         self._replicates, self._apart, self._listing = replicates, apart, listing
         together = (
@@ -59,6 +58,8 @@ class PointRuns:
             and points.count * len(replicates) < ROWS_MOST
         )
         self._groups = points.groups(replicates, apart, scenarios) if together else []
+        if together and len(self._groups) == points.count:
+            together, self._groups = False, []  # kernels of a single point are faster
         self._first = self._ensemble_of(*self._groups[0]) if together else self._ensemble(0)
         # Report errors before anything runs.
         for numbers, group in self._groups[1:]:
@@ -123,7 +124,7 @@ class PointRuns:
 
     def _check_group(self, numbers: np.ndarray, group: PointGroup) -> None:
         """Check the tables of a group."""
-        precision, contacts = self._options["precision"], self._contacts
+        precision, contacts = self._options["precision"], self._scenarios[numbers[0]].contacts
         try:
             stages = stages_of_group(group.models[0], group, precision, contacts)
             check_stages(group.models[0], stages, precision, group)
@@ -134,13 +135,12 @@ class PointRuns:
 
     def _check(self, numbers: Iterable[int]) -> None:
         """Check the tables of points, one after another."""
-        precision, contacts = self._options["precision"], self._contacts
-        classes = None
+        precision, classes, of = self._options["precision"], None, None
         for number in numbers:
-            model = self._points.models[number]
+            model, contacts = self._points.models[number], self._scenarios[number].contacts
             with self._points.named_in_errors(number):
-                if classes is None:  # points have equal ones
-                    classes = classes_of(model, contacts)
+                if classes is None or of is not contacts:  # points of a network have equal ones
+                    classes, of = classes_of(model, contacts), contacts
                 check_stages(model, stages_of(model, precision, classes), precision)
                 seeding_of(
                     model, self._points.initials[number], contacts.node_count, precision

@@ -15,7 +15,7 @@ from ergode.core.calls.launch import warn
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
 from ergode.epidemics.shared.contacts import Meetings
-from ergode.epidemics.shared.tallies import listed
+from ergode.epidemics.shared.tallies import Tally, listed
 from ergode.models.epidemic.calendars import Calendar, calendar_of
 from ergode.models.epidemic.dates import on_clock
 from ergode.models.epidemic.interventions import (
@@ -30,8 +30,12 @@ from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.population import Population
 from ergode.models.networks.temporal import TemporalContacts
 
-Include = Literal["entries", "measures"]
-ENTRIES, MEASURES = get_args(Include)
+Contacts = ContactNetwork | ComputedNetwork | TemporalContacts
+Include = Literal["entries", "measures", "avoided"]
+ENTRIES, MEASURES, AVOIDED = get_args(Include)
+
+
+_AVOIDING_MOST = 64  # measures: bits of a word (`shared.tallying.tally_avoided`)
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,13 @@ class Scenario:
     def interventions(self) -> Sequence[Intervention]:
         """The planned interventions; may be empty."""
         return self.planned or ()
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """What is counted of measures."""
+        if MEASURES not in self.include:
+            return []
+        return listed(self.interventions, AVOIDED in self.include)
 
     @property
     def plain(self) -> bool:
@@ -161,7 +172,7 @@ class Scenario:
 
 
 def scenario_of(
-    contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
+    contacts: Contacts,
     interventions: Sequence[Intervention] | None = None,
     importations: Sequence[Importation] = (),
     layer_factors: Any = None,
@@ -178,42 +189,57 @@ def scenario_of(
 
 
 def scenarios_of(
-    contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
     settings: Mapping[str, Sequence[Any]],
     strata: str | None,
     origin: np.datetime64 | None,
     include: str | Sequence[str],
     named: Callable[[int], AbstractContextManager[None]],
 ) -> list[Scenario]:
-    """The scenario of each point, from its interventions, importations and layer factors.
+    """The scenario of each point, from its contacts, interventions, importations and layer factors.
 
-    Points that have equal ones share one scenario.  ``named(point)`` adds the name of a point to an
-    error.
+    Points that have equal ones share one scenario; `settings` begins with the contacts.
+    ``named(point)`` adds the name of a point to an error.
 
     Raises
     ------
     ModelError
-        See `scenario_of`; or measures are counted, and points have other kinds of measures.
+        See `scenario_of`; or measures are counted, and points have other kinds of measures; or
+        networks of points differ in their nodes or strata.
     """
-    bare = _bare(contacts, strata)
     found: list[Scenario] = []
+    bare: dict[int, Scenario] = {}
     known: dict[Any, Scenario] = {}
-    for number, given in enumerate(zip(*settings.values(), strict=True)):
-        key: Any = tuple(map(id, given))
+    for number, (contacts, *given) in enumerate(zip(*settings.values(), strict=True)):
+        at = id(contacts)
+        key: Any = (at, *map(id, given))
         if key not in known:
             with named(number):
-                one = bare.under(**dict(zip(settings, given, strict=True)), origin=origin,
-                                 include=include)  # fmt: skip
+                if at not in bare:
+                    bare[at] = _bare(contacts, strata)
+                    _check_nodes_alike(next(iter(bare.values())), bare[at])
+                own = dict(zip([*settings][1:], given, strict=True))
+                one = bare[at].under(**own, origin=origin, include=include)
                 content = pickle.dumps((one.planned, one.importations, one.layer_factors))
-                known[key] = known.setdefault(content, one)
+                known[key] = known.setdefault((at, content), one)
                 if MEASURES in one.include and found:
                     _check_tallies_alike(found[0], one)
         found.append(known[key])
     return found
 
 
+def _check_nodes_alike(first: Scenario, other: Scenario) -> None:
+    one, another = first.contacts, other.contacts
+    same = one.node_count == another.node_count and first.strata == other.strata
+    if not same or not np.array_equal(one.node_names or (), another.node_names or ()):
+        raise ModelError(
+            f"contacts has {another.node_count:,} nodes and the strata {other.strata}; expected "
+            f"as many nodes, of the same names and strata, at all points: {one.node_count:,} nodes "
+            f"and the strata {first.strata} at the first point"
+        )
+
+
 def _check_tallies_alike(first: Scenario, other: Scenario) -> None:
-    labels = [[one.label for one in listed(each.interventions)] for each in (first, other)]
+    labels = [[one.label for one in each.tallies] for each in (first, other)]
     if labels[0] != labels[1]:
         raise ModelError(
             "include='measures' counts the same at all points, but interventions differ in kind "
@@ -221,9 +247,7 @@ def _check_tallies_alike(first: Scenario, other: Scenario) -> None:
         )
 
 
-def _bare(
-    contacts: ContactNetwork | ComputedNetwork | TemporalContacts, strata: str | None
-) -> Scenario:
+def _bare(contacts: Contacts, strata: str | None) -> Scenario:
     """Contacts and strata alone."""
     meetings = contacts if isinstance(contacts, TemporalContacts) else None
     network = contacts.network if isinstance(contacts, TemporalContacts) else contacts
@@ -261,6 +285,13 @@ def _included(include: Any, interventions: Sequence[Intervention] | None) -> tup
     given = [include] if isinstance(include, str) else sequence("include", include, "names")
     for one in given:
         choice("include", one, get_args(Include))
+    if AVOIDED in given:
+        given = [*given, MEASURES]
+        if len(interventions or ()) > _AVOIDING_MOST:
+            raise PlanError(
+                f"include='avoided' is for {_AVOIDING_MOST} interventions or fewer; there are "
+                f"{len(interventions or ())}"
+            )
     if MEASURES in given and not interventions:
         raise PlanError("include='measures' counts what interventions do, but there are none")
     return tuple(one for one in get_args(Include) if one in given)

@@ -30,16 +30,13 @@ from ergode.epidemics.methods import MethodName, options_of, plan_of_points
 from ergode.epidemics.outputs import Output, Shape, collector, status_of
 from ergode.epidemics.points import InitialFunction, ModelFunction, points_of
 from ergode.epidemics.runs import PointRuns
-from ergode.epidemics.scenario import MEASURES, Include, scenarios_of
+from ergode.epidemics.scenario import MEASURES, Contacts, Include, scenarios_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
-from ergode.epidemics.shared.tallies import listed
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of, text_of
 from ergode.models.epidemic.interventions import Importation, Intervention
-from ergode.models.networks.computed import ComputedNetwork
-from ergode.models.networks.contact_network import ContactNetwork
 from ergode.models.networks.temporal import TemporalContacts
 from ergode.models.sweep import POINT, REPLICATES_MOST, replicates_apart
 
@@ -51,7 +48,7 @@ if TYPE_CHECKING:
 def simulate(
     _: Whole,
     model: CompartmentModel | ModelFunction,
-    contacts: ContactNetwork | ComputedNetwork | TemporalContacts,
+    contacts: Contacts | Callable[..., Contacts],
     *,
     parameters: Mapping[str, Any] | None = None,
     initial: Initial | InitialFunction,
@@ -90,15 +87,19 @@ def simulate(
         and returns a model. All points must have equal compartments, infections, progressions and
         families of holding times. It should depend on its arguments alone: it may be called once
         for all points, with numbers that stand for the values of all of them.
-    contacts : ContactNetwork, ComputedNetwork or TemporalContacts
+    contacts : ContactNetwork, ComputedNetwork or TemporalContacts, or function
         Contacts of nodes; weights multiply the transmission rate. With temporal contacts, nodes
         infect only while they meet. The contacts of a `ComputedNetwork` take no memory.
+        Or a function that takes `parameters` by name, such as the seed of a random network, and
+        returns one of these. It is called once for equal values. The networks of all points must
+        have the same nodes; `initial` draws the same nodes in all of them, unless it draws by an
+        attribute or a weight.
     parameters : mapping of str to float or array_like, optional
-        Values of the parameters that functions take: `model`, `initial`, `interventions`,
-        `importations` and `layer_factors` may each be one. Arrays of equal length are swept
-        together along the dim ``point``; `ergode.grid` crosses all arrays, and each becomes a dim
-        of its own. Integers stay integers. All points run by one method in one precision; each
-        result equals that of a separate call.
+        Values of the parameters that functions take: `model`, `contacts`, `initial`,
+        `interventions`, `importations` and `layer_factors` may each be one. Arrays of equal length
+        are swept together along the dim ``point``; `ergode.grid` crosses all arrays, and each
+        becomes a dim of its own. Integers stay integers. All points run by one method in one
+        precision; each result equals that of a separate call.
     initial : mapping of str to int, float, array or Seeds, or function
         Seeds at ``times[0]`` for each compartment but the susceptible one: an integer (number of
         nodes, drawn anew in every replicate), a float below one (fraction of nodes, rounded), or
@@ -174,7 +175,7 @@ def simulate(
         has a column for each layer. Or a function of `parameters` that returns one of these.
     strata : str, optional
         Name of a node attribute: counts are then also split by its values, dim ``stratum``.
-    include : {"entries", "measures"} or sequence of these
+    include : {"entries", "measures", "avoided"} or sequence of these
         What is counted besides nodes and cases, for ``"counts"`` and ``"statistics"``; split by
         `strata` like these. Statistics have the names ``entries_mean``, ``measures_quantile``, ...
 
@@ -182,6 +183,8 @@ def simulate(
           compartment up to a time. `flows` makes entries and exits of each interval of them.
         - ``"measures"``: measures(replicate, time, tally), what `interventions` have done; see
           :doc:`/reference/interventions`. For "sellke".
+        - ``"avoided"``: measures, and among them the contacts that each of them has avoided. This
+          takes longer.
     step : float, optional
         For tau-leaping, the longest step [time]. Steps are shortened so that one ends at every time
         of the grid. The default is a fiftieth of the shortest time scale of the model.
@@ -257,15 +260,18 @@ def simulate(
     stopwatch = Stopwatch()
     choice("output", output, get_args(Output))
     points = points_of(
-        model, initial, parameters, results.names("epidemics", output),
+        model, initial, parameters, results.names("epidemics", output), contacts=contacts,
         interventions=interventions, importations=importations, layer_factors=layer_factors,
     )  # fmt: skip
     zero = origin_of(origin, times)
-    dated = contacts
-    if isinstance(contacts, TemporalContacts) and contacts.origin is not None:
-        zero = contacts.origin if zero is None else zero
-        dated = contacts.since(zero)
-    scenarios = scenarios_of(dated, points.settings, strata, zero, include, points.named_in_errors)
+    every = {id(one): one for one in points.settings["contacts"]}
+    dated = dict(every)
+    for key, one in every.items():
+        if isinstance(one, TemporalContacts) and one.origin is not None:
+            zero = one.origin if zero is None else zero
+            dated[key] = one.since(zero)
+    settings = points.settings | {"contacts": [dated[id(k)] for k in points.settings["contacts"]]}
+    scenarios = scenarios_of(settings, strata, zero, include, points.named_in_errors)
     scenario = scenarios[0]
     if output == "line_list" and scenario.include:
         raise PlanError(
@@ -319,8 +325,8 @@ def simulate(
                 **({"common_random_numbers": int(not apart)} if points.swept else {}),
                 model=json.dumps(first.to_dict()),
                 model_digest=points.digest,
-                network_digest=contacts.digest,
-                node_count=contacts.node_count,
+                network_digest=",".join(dict.fromkeys(one.digest for one in every.values())),
+                node_count=scenario.contacts.node_count,
                 interventions=repr(scenario.interventions) if scenario.interventions else "none",
                 susceptible=",".join(dict.fromkeys(i.susceptible for i in first.infections)),
                 infectious=points.names(lambda model: model.infectious),
@@ -336,7 +342,7 @@ def simulate(
             if strata is not None:
                 coords["stratum"] = list(scenario.strata)
             if MEASURES in scenario.include:
-                coords["tally"] = [one.label for one in listed(scenario.interventions)]
+                coords["tally"] = [one.label for one in scenario.tallies]
             return collect.dataset(done, coords | points.coords, attrs)
 
     facts = log.choice(plan.method.name, plan.reason, plan.device)

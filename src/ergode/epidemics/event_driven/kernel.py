@@ -35,6 +35,7 @@ from ergode.epidemics.event_driven.measures import (
     left_by_quarantine,
     pull_triggers,
     put_in_quarantine,
+    quarantines,
     test_for_release,
     test_line,
 )
@@ -103,6 +104,7 @@ from ergode.epidemics.shared.lines import (
     nobody_waits,
 )
 from ergode.epidemics.shared.options import (
+    AVOIDING,
     COMPUTED,
     COUNTING,
     HAS_AGES,
@@ -126,7 +128,12 @@ from ergode.epidemics.shared.progression import (
 )
 from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import replicate_of
-from ergode.epidemics.shared.tallying import tally_diversions, tally_entry, tally_wait
+from ergode.epidemics.shared.tallying import (
+    tally_avoided,
+    tally_diversions,
+    tally_entry,
+    tally_wait,
+)
 from ergode.epidemics.shared.transmission import TRACE, Source, destination_of_stay, outcome
 from ergode.epidemics.shared.vaccines import guarded
 
@@ -406,13 +413,22 @@ def _transmit(event, contacts, tables, nodes, run):
             node, np.int64(nodes.was[node] if event.is_over else nodes.compartment[node]),
             nodes.was_since[node] if event.is_over else nodes.since[node], stay,
         )  # fmt: skip
+        mark = contact_mark(entity, event.key, run.seed, run.replicate)
+        compartment = np.int64(nodes.compartment[target])
         infected = np.int64(
             outcome(
-                tables, nodes.starts, contact_mark(entity, event.key, run.seed, run.replicate),
-                left, time, layer, source, target, np.int64(nodes.compartment[target]), run.seed,
-                run.replicate,
+                tables, nodes.starts, mark, left, time, layer, source, target, compartment,
+                run.seed, run.replicate,
             )
         )  # fmt: skip
+        if AVOIDING and infected < 0:
+            held = np.uint64(0)
+            if HAS_TRACING:
+                held = quarantines(tables.interventions, nodes.quarantine, node, target, time)
+            tally_avoided(
+                nodes.moves, tables, nodes.starts, held, mark, time, layer, source, target,
+                compartment, run.seed, run.replicate,
+            )  # fmt: skip
     return Move(target if infected >= 0 else _NOBODY, infected, node, True)
 
 
@@ -545,6 +561,8 @@ def _seek_next(queue, event, contacts, tables, nodes, run):
     """Queue the next contact along the arc of a contact."""
     source, arc, key = event.node, event.arc, event.key
     target = np.int64(target_of(contacts, source, arc))
+    if tables.infections.safe[nodes.compartment[target]] != 0:
+        return
     after, before = event.time, min(nodes.until[source], tables.end)
     of_stay = nodes.stay[source]
     at_rest = _at_rest_until(target, event.time, tables, nodes)
@@ -581,6 +599,8 @@ def _seek_first(queue, time, source, contacts, tables, nodes, run):
 
 def _at_rest_until(target, time, tables, nodes):
     """Contacts up to this moment have no effect: the target is not at risk before it moves."""
+    if tables.infections.safe[nodes.compartment[target]] != 0:
+        return real(NEVER)
     until = nodes.until[target]
     rests = tables.infections.at_risk[nodes.compartment[target]] == 0 and until > time
     if HAS_QUEUES:  # of those who wait it is not known

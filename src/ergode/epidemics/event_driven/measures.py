@@ -242,11 +242,24 @@ def left_by_quarantine(plan, quarantine, source, target, time):
     """Fraction of the rate between two nodes that remains under the quarantine of either."""
     left = real(1.0)
     for k in range(plan.kind.size):
-        if plan.kind[k] == TRACING_KIND and (
-            _is_held(quarantine, k, source, time) or _is_held(quarantine, k, target, time)
-        ):
+        if _is_either_held(plan, quarantine, k, source, target, time):
             left *= 1.0 - plan.reduction[k]
     return left
+
+
+def quarantines(plan, quarantine, source, target, time):
+    """The measures under whose quarantine either of two nodes is, a bit for each."""
+    held = np.uint64(0)
+    for k in range(plan.kind.size):
+        if _is_either_held(plan, quarantine, k, source, target, time):
+            held |= np.uint64(1) << np.uint64(k)
+    return held
+
+
+def _is_either_held(plan, quarantine, k, source, target, time):
+    return plan.kind[k] == TRACING_KIND and (
+        _is_held(quarantine, k, source, time) or _is_held(quarantine, k, target, time)
+    )
 
 
 def await_detection(queue, tables, node, stay, compartment, time, leaves, run):

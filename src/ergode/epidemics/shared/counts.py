@@ -10,7 +10,9 @@ from ergode.epidemics.shared.atomics import add
 from ergode.epidemics.shared.options import HAS_STRATA
 
 # Quantities of a measure (`shared.tallies`); doses from `DOSE` on.
-TESTS, POSITIVE, BEGUN, HELD, WAITING, TURNED_AWAY, IN_FORCE, TRACED, RELEASED, DOSE = range(10)
+(
+    TESTS, POSITIVE, BEGUN, HELD, WAITING, TURNED_AWAY, IN_FORCE, TRACED, RELEASED, AVOIDED, DOSE,
+) = range(11)  # fmt: skip
 
 
 def grid_index(times, per_step, time):

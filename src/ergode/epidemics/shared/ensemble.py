@@ -11,13 +11,13 @@ from ergode.core.calls.launch import count_that_fits
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.devices.buffers import put_table
-from ergode.epidemics.scenario import ENTRIES, MEASURES, Scenario
+from ergode.epidemics.scenario import ENTRIES, Scenario
 from ergode.epidemics.seeding import Seeding
 from ergode.epidemics.shared.clock import moments_of
 from ergode.epidemics.shared.resolution import check_range
 from ergode.epidemics.shared.sweep import PointGroup, Rows, rows_from
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, or_nothing
-from ergode.epidemics.shared.tallies import listed, shown
+from ergode.epidemics.shared.tallies import shown
 from ergode.models.epidemic.compartments import CompartmentModel
 
 _CHUNK_BYTES = 2**23
@@ -62,7 +62,7 @@ class Ensemble(ABC):
         self._group = group
         self._interventions = scenario.interventions
         self.has_entries = ENTRIES in scenario.include
-        self.tallies = listed(scenario.interventions) if MEASURES in scenario.include else []
+        self.tallies = scenario.tallies
 
     def rows_from(self, first: int, device: Device | None = None) -> Rows:
         """The rows of a launch on a device, this one if not given, from row `first` on."""

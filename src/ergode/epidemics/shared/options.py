@@ -63,5 +63,7 @@ LISTING = option(True)
 """Whether line lists are kept."""
 COUNTING = option(False)
 """Whether what measures do is counted (`shared.tallies`)."""
+AVOIDING = option(False)
+"""Whether contacts that measures avoid are counted."""
 COUNTING_ENTRIES = option(False)
 """Whether entries into compartments are counted."""

@@ -10,7 +10,7 @@ import numpy as np
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError, PlanError
 from ergode.epidemics import seeding
-from ergode.epidemics.scenario import ENTRIES, MEASURES, Scenario
+from ergode.epidemics.scenario import AVOIDED, ENTRIES, MEASURES, Scenario
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission, vaccines
@@ -21,6 +21,7 @@ from ergode.epidemics.shared.importation import factor_of, importations_of, own_
 from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.lines import has_queue, is_limited, period_starts
 from ergode.epidemics.shared.options import (
+    AVOIDING,
     COUNTING,
     COUNTING_ENTRIES,
     HAS_AGES,
@@ -128,6 +129,7 @@ def tables_of(
         horizon,
         precision,
         len(model.compartments) * (2 if ENTRIES in scenario.include else 1) + 1,
+        AVOIDED in scenario.include,
     )
     if MEASURES in scenario.include:
         check_tallies(scenario.interventions, model, contacts.node_count, horizon)
@@ -181,6 +183,7 @@ def tables_of(
             else {}
         ),
         **({COUNTING: True} if MEASURES in scenario.include else {}),
+        **({AVOIDING: True} if AVOIDED in scenario.include else {}),
         **({COUNTING_ENTRIES: True} if ENTRIES in scenario.include else {}),
         **({HAS_LINES: True} if limited or queues else {}),
         **({HAS_QUEUES: True} if queues else {}),

@@ -14,6 +14,7 @@ import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
 from ergode.epidemics.shared.counts import (
+    AVOIDED,
     BEGUN,
     DOSE,
     HELD,
@@ -60,12 +61,13 @@ class Tally(NamedTuple):
         return f"interventions[{self.measure}] {self.name}"
 
 
-def listed(interventions: Sequence[Intervention]) -> list[Tally]:
-    """The tallies of a plan, in the order of their columns."""
+def listed(interventions: Sequence[Intervention], avoided: bool = False) -> list[Tally]:
+    """The tallies of a plan, in the order of their columns; also contacts `avoided`."""
     return [
         Tally(k, quantity, name)
         for k, one in enumerate(interventions)
-        for quantity, name in _quantities(one)
+        for quantity, name in (*_quantities(one), (AVOIDED, "contacts avoided"))
+        if quantity != AVOIDED or (avoided and not isinstance(one, Capacity))
     ]
 
 
@@ -96,13 +98,13 @@ def _quantities(one: Intervention) -> list[tuple[int, str]]:
 
 
 def tallies_of(
-    interventions: Sequence[Intervention], model: CompartmentModel, first: int
+    interventions: Sequence[Intervention], model: CompartmentModel, first: int, avoided: bool
 ) -> Tallies:
     """The columns of the tallies of a plan, from the column `first` on.
 
     Raises a ModelError if a compartment is unknown to the model.
     """
-    found = listed(interventions)
+    found = listed(interventions, avoided)
     count = max(1, len(interventions))
     last = max((one.quantity for one in found), default=DOSE)
     column = np.full((count, max(last, DOSE) + 1), -1, np.int32)

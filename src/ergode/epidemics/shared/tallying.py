@@ -15,9 +15,10 @@ import numpy as np
 
 from ergode.core.compiler.language import fma, real
 from ergode.core.math.random import TESTING, TRACING, draw_words, exponential, uniform
-from ergode.epidemics.shared.clock import at_moment
+from ergode.epidemics.shared.clock import at_moment, later
 from ergode.epidemics.shared.compliance import takes_part
 from ergode.epidemics.shared.counts import (
+    AVOIDED,
     DOSE,
     HELD,
     IN_FORCE,
@@ -34,8 +35,12 @@ from ergode.epidemics.shared.options import COUNTING, HAS_DOSES, HAS_LINES, HAS_
 from ergode.epidemics.shared.transmission import (
     CAPACITY_KIND,
     ISOLATION_KIND,
+    TRACING_KIND,
     detects,
+    infected_by,
     is_in_force,
+    left_by_calendars,
+    left_under,
     looks_for_cases,
 )
 from ergode.epidemics.shared.triggers import decide
@@ -87,6 +92,33 @@ def decide_and_tally(moves, tables, starts, k, population, moment):
         elif starts[stops] != stop:
             tally_in_all(moves, tables, k, IN_FORCE, starts[stops], -1)
     return following
+
+
+# ---- contacts
+
+
+def tally_avoided(
+    moves, tables, starts, held, mark, moment, layer, source, target, compartment, seed, replicate
+):  # fmt: skip
+    """Count a contact that did not infect, if it had infected without measures.
+
+    It counts for the first measure that avoids it: with this measure and those before it alone,
+    the contact does not infect.  `held` has a bit for each measure whose quarantine applies.
+    """
+    plan, time = tables.interventions, later(moment)
+    left = left_by_calendars(tables, real(1.0), time, layer, source)
+    if infected_by(tables.infections, mark, left, source, target, compartment) >= 0:
+        for k in range(plan.kind.size):
+            if plan.kind[k] == TRACING_KIND:
+                if (held >> np.uint64(k)) & np.uint64(1):
+                    left *= 1.0 - plan.reduction[k]
+            else:
+                left = left_under(
+                    plan, starts, k, left, time, layer, source, target, seed, replicate
+                )
+            if infected_by(tables.infections, mark, left, source, target, compartment) < 0:
+                tally(moves, tables, k, AVOIDED, target, moment, 1)
+                break
 
 
 # ---- stays of nodes

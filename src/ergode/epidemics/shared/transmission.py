@@ -71,6 +71,7 @@ class Infections(NamedTuple):
     infected: Any  # int32 [infection_count]
     rate: Any  # by the source's compartment, real [infection_count, compartment_count]
     at_risk: Any  # whether an infection leads out of a compartment, uint8 [compartment_count]
+    safe: Any  # whether no infection is possible from a compartment on, uint8 [compartment_count]
     infectious: Any  # whether a compartment is infectious, uint8 [compartment_count]
     peak: Any  # the largest rate from one compartment into another, a real number
     profile: Any  # calendar of the time since entering a compartment, or -1 [compartment_count]
@@ -149,6 +150,7 @@ def infections_of(
         np.array([model.index[i.infected] for i in model.infections], np.int32),
         rate,
         np.bincount(susceptible, minlength=count).astype(bool).astype(np.uint8),
+        np.array([name not in model.may_be_infected for name in model.compartments], np.uint8),
         (rate[0] > 0).any(axis=0).astype(np.uint8),
         peak.astype(precision),
         profile,
@@ -163,8 +165,8 @@ def infections_of_row(infections, rows, row):
         point = point_of(rows, row)
         return Infections(
             infections.susceptible, infections.infected, infections.rate[point],
-            infections.at_risk, infections.infectious, infections.peak[point], infections.profile,
-            infections.susceptibility, infections.infectivity,
+            infections.at_risk, infections.safe, infections.infectious, infections.peak[point],
+            infections.profile, infections.susceptibility, infections.infectivity,
         )  # fmt: skip
     return infections
 
@@ -215,10 +217,11 @@ def interventions_of(
     horizon: float,
     precision: Precision,
     tally_column: int = 0,
+    avoided: bool = False,
 ) -> Interventions:
     """The table of a plan, on a clock that is zero at `begin` and ends at `horizon`.
 
-    Columns of counts are those of its tallies from `tally_column` on.
+    Columns of counts are those of its tallies from `tally_column` on, with contacts `avoided`.
 
     Raises a ModelError if an item is not an intervention, or a name is unknown to the model or the
     network.
@@ -298,7 +301,7 @@ def interventions_of(
         triggers=triggers_of(interventions, model, contacts, precision),
         lines=lines_of(interventions, model, contacts, begin, horizon, precision),
         vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
-        tallies=tallies_of(interventions, model, tally_column),
+        tallies=tallies_of(interventions, model, tally_column, avoided),
     )  # fmt: skip
 
 
@@ -441,28 +444,36 @@ def remaining(interventions, starts, time, layer, source, target, seed, replicat
     """
     left = real(1.0)
     for row in range(interventions.kind.size):
-        if not time >= starts[row]:
-            continue
-        kind = interventions.kind[row]
-        if kind == CLOSURE_KIND:
-            if is_in_force(interventions, starts, row, time) and (
-                interventions.layer[row] < 0 or interventions.layer[row] == layer
-            ):
-                left *= 1.0 - interventions.reduction[row]
-        elif kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND:
-            left *= left_by_vaccine(interventions, row, starts[row], time, target, seed, replicate)
-            left *= reduced_infectivity(
-                interventions, row, starts[row], time, source.node, seed, replicate
-            )
-        elif kind == ISOLATION_KIND and (
-            is_in_force(interventions, starts, row, time)
-            and source.compartment == interventions.compartment[row]
-            and time >= source.since + interventions.delay[row]
-            and takes_part(interventions, row, source.node, seed, replicate)
+        left = left_under(
+            interventions, starts, row, left, time, layer, source, target, seed, replicate
+        )
+    return left
+
+
+def left_under(interventions, starts, row, left, time, layer, source, target, seed, replicate):
+    """What one measure, but no quarantine, leaves of the fraction `left`; see `remaining`."""
+    if not time >= starts[row]:
+        return left
+    kind = interventions.kind[row]
+    if kind == CLOSURE_KIND:
+        if is_in_force(interventions, starts, row, time) and (
+            interventions.layer[row] < 0 or interventions.layer[row] == layer
         ):
-            w0, w1, w2, w3 = draws(row, source.node, source.stay, seed, replicate)
-            if uniform(w0, w1) <= interventions.fraction[row]:
-                left *= 1.0 - interventions.reduction[row]
+            left *= 1.0 - interventions.reduction[row]
+    elif kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND:
+        left *= left_by_vaccine(interventions, row, starts[row], time, target, seed, replicate)
+        left *= reduced_infectivity(
+            interventions, row, starts[row], time, source.node, seed, replicate
+        )
+    elif kind == ISOLATION_KIND and (
+        is_in_force(interventions, starts, row, time)
+        and source.compartment == interventions.compartment[row]
+        and time >= source.since + interventions.delay[row]
+        and takes_part(interventions, row, source.node, seed, replicate)
+    ):
+        w0, w1, w2, w3 = draws(row, source.node, source.stay, seed, replicate)
+        if uniform(w0, w1) <= interventions.fraction[row]:
+            left *= 1.0 - interventions.reduction[row]
     return left
 
 
@@ -486,8 +497,18 @@ def outcome(
 
     `source` is a `Source`.  `left` is the fraction of the rate that remains under other measures.
     """
-    infections, calendars = tables.infections, tables.calendars
     time = later(time)
+    left = left_by_calendars(tables, left, time, layer, source)
+    if HAS_INTERVENTIONS:
+        left *= remaining(
+            tables.interventions, starts, time, layer, source, target, seed, replicate
+        )
+    return infected_by(tables.infections, mark, left, source, target, target_compartment)
+
+
+def left_by_calendars(tables, left, time, layer, source):
+    """What calendars of layers and profiles leave of the fraction `left` of a rate."""
+    infections, calendars = tables.infections, tables.calendars
     if HAS_CALENDARS:
         calendar = calendars.layer[layer]
         if calendar >= 0:
@@ -495,10 +516,11 @@ def outcome(
         profile = infections.profile[source.compartment]
         if profile >= 0:
             left *= calendar_factor(calendars, profile, time - source.since)
-    if HAS_INTERVENTIONS:
-        left *= remaining(
-            tables.interventions, starts, time, layer, source, target, seed, replicate
-        )
+    return left
+
+
+def infected_by(infections, mark, left, source, target, target_compartment):
+    """`outcome`, if the fraction `left` of the rate remains."""
     if OWN_FACTORS:
         left /= _largest_factor(infections, source.node, target)
     reached = real(0.0)

@@ -47,7 +47,7 @@ def new_buffers(
         empty((position_count, 4), word), empty((ROOM, position_count), precision),
         empty((ROOM, position_count), np.uint8),
         empty((ROOM, position_count) if bindings[LISTING] else (1, 1), np.int32),
-        empty(position_count, np.int32),
+        empty(position_count, np.int32), empty(position_count, np.int32),
     )  # fmt: skip
     triggers = TriggerState(
         empty((2, count), precision), empty((2, count), word), empty((count, 3 * plan), precision),

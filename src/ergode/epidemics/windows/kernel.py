@@ -25,6 +25,7 @@ from ergode.core.group import EVERY_LANE, barrier, claim_place, share
 from ergode.epidemics.shared.arcs import end_arc, first_arc, node_count_of, target_of
 from ergode.epidemics.shared.atomics import add, exchange, fence
 from ergode.epidemics.shared.options import (
+    AVOIDING,
     COUNTING,
     HAS_LINES,
     HAS_QUEUES,
@@ -36,12 +37,14 @@ from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.shared.tallying import tally_doses, tally_starts
 from ergode.epidemics.windows.lines import forget_admitted, form_lines, test_lines
 from ergode.epidemics.windows.moves import begin_clock, begin_node, place_seed, settle
-from ergode.epidemics.windows.path import HUBS, work_out
+from ergode.epidemics.windows.path import HUBS, count_avoided, work_out
 from ergode.epidemics.windows.state import (
     Place,
     compartment_of,
     epidemic_of_row,
     idle,
+    is_at_risk,
+    unexposed,
 )
 from ergode.epidemics.windows.tracing import release, tally_holds
 from ergode.epidemics.windows.triggers import (
@@ -113,6 +116,9 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
     round_number = np.int64(0)
     searches = np.int64(0)
     while True:
+        if AVOIDING and windows > 0:
+            _count_all_avoided(epidemic, rows, width, results, windows, thread)
+            barrier(thread)
         if HAS_RELEASE and windows > 0:
             _release_all(epidemic, rows, width, results, windows, thread)
             barrier(thread)
@@ -139,6 +145,7 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
                         )
             barrier(thread)
         going = True
+        _queue_exposed(epidemic, width, queue, waiting, odd, round_number, thread)
         while going:
             following = (round_number + 1) % 3
             if thread.rank == 0:
@@ -191,6 +198,22 @@ def _begin_chunk(epidemic, rows, waiting, results, work, row_count, thread):
         work[thread.rank] = 0
     if thread.rank == 0:
         epidemic.tracing.room[0] = 0
+
+
+def _count_all_avoided(epidemic, rows, width, results, windows, thread):
+    """Count the contacts that measures avoid in the window that is settled."""
+    node_count = node_count_of(epidemic.contacts.incoming)
+    triggers, was, over = epidemic.triggers, 1 - (windows & 1), epidemic.tables.end
+    for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
+        row = position // node_count
+        begin = triggers.begin[was, row]
+        if begin < over:
+            end = min(window_end(triggers, was, row, width, over), over)
+            starts = triggers.starts[row] if HAS_TRIGGERS else epidemic.tables.interventions.start
+            place = Place(row, row, position, position - row * node_count, replicate_of(rows, row))
+            count_avoided(
+                epidemic_of_row(epidemic, rows, row), results.moves[row], place, starts, begin, end
+            )
 
 
 def _release_all(epidemic, rows, width, results, windows, thread):
@@ -268,12 +291,35 @@ def _open_window(epidemic, rows, width, queue, waiting, results, windows, round_
                 node = position - row * node_count
                 place = Place(row, row, position, node, replicate_of(rows, row))
                 settle(epidemic_of_row(epidemic, rows, row), results, place, begin)
-            if begin < tables.end:
+            if begin < tables.end and not is_at_risk(tables, paths, position):
                 wanted = not idle(tables, paths, position, window_stop(begin, width, tables.end))
             paths.queued[position] = np.int32(1) if wanted else np.int32(0)
         at = claim_place(wanted, waiting, (np.int64(0), np.int64(round_number % 3)), thread.lane)
         if wanted:
             queue[round_number & 1, at] = position
+
+
+def _queue_exposed(epidemic, width, queue, waiting, odd, round_number, thread):
+    """Queue the nodes at risk that may move, for the round after that of the others.
+
+    So most of them are worked on once, when it is known who becomes infectious in the window.
+    """
+    tables, triggers, paths = epidemic.tables, epidemic.triggers, epidemic.paths
+    node_count = node_count_of(epidemic.contacts.incoming)
+    position_count = np.int64(paths.queued.size)
+    whole = (position_count + thread.size - 1) // thread.size * thread.size
+    for position in share(thread, 0, whole):
+        wanted = False
+        if position < position_count and is_at_risk(tables, paths, position):
+            begin = triggers.begin[odd, position // node_count]
+            stop = window_stop(begin, width, tables.end)
+            wanted = begin < tables.end and not unexposed(tables, paths, position, stop)
+            wanted = wanted and exchange(paths.queued, position, 1) == 0
+        at = claim_place(
+            wanted, waiting, (np.int64(0), np.int64((round_number + 1) % 3)), thread.lane
+        )
+        if wanted:
+            queue[1 - (round_number & 1), at] = position
 
 
 def _wake_admitted(epidemic, queue, waiting, round_number, row, shift):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, real, to_bits
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
+from ergode.epidemics.shared.arcs import end_arc, first_arc, target_of
 from ergode.epidemics.shared.atomics import add
 from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.lines import admitted_to, begin_line_counts, nobody_waits
@@ -111,6 +112,11 @@ def _enter(epidemic, results, place, move, stay):
             add(moves, (row, at, column_of(tables, entered, node)), np.int32(1))
     if COUNTING:
         _tally_leaving(epidemic, results, place, old, time)
+    change = np.int32(tables.infections.infectious[compartment] != 0) - np.int32(
+        tables.infections.infectious[old] != 0
+    )
+    if change != 0:
+        _expose(epidemic, position, node, np.int32(change))
     if HAS_TRIGGERS:
         slot = np.int64(place.slot)
         add(triggers.population, (slot, old), np.int32(-1))
@@ -149,6 +155,14 @@ def _enter(epidemic, results, place, move, stay):
         )  # fmt: skip
 
 
+def _expose(epidemic, position, node, change):
+    """Count an infectious node more, or less, among the sources of its contacts."""
+    outgoing = epidemic.contacts.outgoing
+    for arc in range(first_arc(outgoing, node), end_arc(outgoing, node)):
+        target = np.int64(target_of(outgoing, node, arc))
+        add(epidemic.paths.exposing, position - node + target, change)
+
+
 def _tally_leaving(epidemic, results, place, compartment, time):
     """A node is about to leave its compartment."""
     moves, position = results.moves[place.row], place.position
@@ -172,7 +186,9 @@ def tally_tests_before(epidemic, moves, place, compartment, time):
 def begin_node(epidemic, position, node, replicate):
     """Initialise a node that is not a seed, at time zero."""
     tables, tracing, seed = epidemic.tables, epidemic.tracing, epidemic.seed
-    begin_at_base(tables, epidemic.paths, position, node, seed, replicate)
+    incoming = epidemic.contacts.incoming
+    in_degree = end_arc(incoming, node) - first_arc(incoming, node)
+    begin_at_base(tables, epidemic.paths, position, node, in_degree, seed, replicate)
     if HAS_COUNTERS:
         epidemic.recent.count[position] = 0
     if HAS_LINES:

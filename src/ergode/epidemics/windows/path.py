@@ -10,10 +10,13 @@ On a CUDA device the lanes of a warp share the arcs into a node with many arcs.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ergode.core.compiler.language import cuda, option, real
 from ergode.core.group import EVERY_LANE, least_of_lanes
+from ergode.core.math.elementary import next_up
 from ergode.epidemics.shared.arcs import (
     end_arc,
     first_arc,
@@ -32,6 +35,7 @@ from ergode.epidemics.shared.contacts import (
 from ergode.epidemics.shared.importation import first_imported_case, imported
 from ergode.epidemics.shared.lines import admitted_to
 from ergode.epidemics.shared.options import (
+    AVOIDING,
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
     HAS_QUEUES,
@@ -45,6 +49,7 @@ from ergode.epidemics.shared.progression import (
     holding_time_of_stay,
     stay_index,
 )
+from ergode.epidemics.shared.tallying import tally_avoided
 from ergode.epidemics.shared.transmission import Source, destination_of_stay, outcome
 from ergode.epidemics.shared.vaccines import guarded
 from ergode.epidemics.windows.state import (
@@ -66,6 +71,7 @@ from ergode.epidemics.windows.tracing import (
     left_by_own_quarantine,
     left_by_quarantine,
     may_trace_before,
+    quarantines,
 )
 
 HUBS = option(False)
@@ -75,13 +81,43 @@ _NEVER = float("inf")
 _NOBODY = -1
 
 
+class Order(NamedTuple):
+    """Which of the contacts of one moment came before one of them."""
+
+    rank: Any
+    arc: Any
+
+
+def _arcs_of_infectious(epidemic, shift, node, start, stop, step):
+    """Which of up to 32 arcs into a node come from one that is infectious in the window, as bits.
+
+    So threads side by side draw contacts of few arcs each.
+    """
+    incoming, tables, paths = epidemic.contacts.incoming, epidemic.tables, epidemic.paths
+    some = np.uint32(0)
+    for k in range(min(np.int64(32), (stop - start + step - 1) // step)):
+        source = np.int64(target_of(incoming, node, start + k * step))
+        if is_loop(node, source):
+            continue
+        position = shift + source
+        found = tables.infections.infectious[compartment_of(paths, position)] != 0
+        for j in range(moves_of(paths, position)):
+            to = destination(paths, j, position)
+            found = found or tables.infections.infectious[to] != 0
+        if found:
+            some = np.uint32(some | np.uint32(np.uint32(1) << np.uint32(k)))
+    return some
+
+
 def _first_transmission(
-    epidemic, place, starts, compartment, moves, after, before, lane, lanes
+    epidemic, place, starts, compartment, moves, after, before, lane, lanes, counts, counted,
+    until,
 ):  # fmt: skip
     """The first transmission to a node in a compartment, later than `after`, before `before`.
 
     Visits every arc of number `lane` modulo `lanes`.  Returns its time (or `before`), the new
-    compartment (or -1) and the infector.
+    compartment (or -1), the infector and its `Order`.  Or it `counts` instead the contacts that
+    measures avoid, those before `until` at the moment `before` among them, in the table `counted`.
     """
     incoming, tables, paths = epidemic.contacts.incoming, epidemic.tables, epidemic.paths
     seed, replicate, node = epidemic.seed, place.replicate, place.node
@@ -90,10 +126,23 @@ def _first_transmission(
     infector = np.int64(_NOBODY)
     arc = np.int64(-1)
     first_rank = np.int64(-1)  # no contact at `before` itself counts
-    for e in range(first_arc(incoming, node) + lane, end_arc(incoming, node), lanes):
-        source = np.int64(target_of(incoming, node, e))
-        if is_loop(node, source):
+    start, stop = first_arc(incoming, node) + lane, end_arc(incoming, node)
+    e = start
+    some = np.uint32(0)
+    while True:
+        if some == np.uint32(0):
+            if start >= stop:
+                break
+            some = _arcs_of_infectious(epidemic, shift, node, start, stop, lanes)
+            e = start - lanes
+            start += 32 * lanes
             continue
+        while (some & np.uint32(1)) == np.uint32(0):
+            some = np.uint32(some >> np.uint32(1))
+            e += lanes
+        some = np.uint32(some >> np.uint32(1))
+        e += lanes
+        source = np.int64(target_of(incoming, node, e))
         other = shift + source
         count = moves_of(paths, other)
         layer = layer_of(incoming, e)
@@ -121,8 +170,13 @@ def _first_transmission(
                     )
                     if MULTIGRAPH:  # its arcs are in any order
                         rank = entity
-                    if time > latest or time > before or (time == before and rank >= first_rank):
+                    if time > latest or time > before:
                         break
+                    if time == before and rank >= first_rank:
+                        if not counts or rank > until.rank:
+                            break
+                        if rank == until.rank and e >= until.arc:
+                            break
                     into = np.int64(tables.infections.infected[0])
                     if THINNED:
                         left = real(1.0)
@@ -130,15 +184,26 @@ def _first_transmission(
                             left = left_by_quarantine(
                                 epidemic, starts, shift, source, count, node, moves, time, replicate
                             )
+                        mark = contact_mark(entity, key, seed, replicate)
+                        who = Source(source, kind, begin, stay_of(paths, other) + stays)
                         into = np.int64(
                             outcome(
-                                tables, starts, contact_mark(entity, key, seed, replicate), left,
-                                time, layer,
-                                Source(source, kind, begin, stay_of(paths, other) + stays), node,
-                                compartment, seed, replicate,
+                                tables, starts, mark, left, time, layer, who, node, compartment,
+                                seed, replicate,
                             )
                         )  # fmt: skip
-                    if into >= 0:
+                        if AVOIDING and counts and into < 0:
+                            held = np.uint64(0)
+                            if HAS_TRACING:
+                                held = quarantines(
+                                    epidemic, starts, shift, source, count, node, moves, time,
+                                    replicate,
+                                )  # fmt: skip
+                            tally_avoided(
+                                counted, tables, starts, held, mark, time, layer, who, node,
+                                compartment, seed, replicate,
+                            )  # fmt: skip
+                    if into >= 0 and not counts:
                         before = time
                         first_rank = rank
                         infected = into
@@ -157,7 +222,7 @@ def _first_transmission(
                 kind = destination(paths, k, other)
     if HUBS and lanes > 1:
         before, infected, infector = _first_of_lanes(before, first_rank, infected, infector, arc)
-    return before, infected, infector
+    return before, infected, infector, Order(first_rank, arc)
 
 
 def _first_of_lanes(time, rank, infected, infector, arc):
@@ -206,13 +271,27 @@ def _first_import(epidemic, place, starts, entry, compartment, moves, opened, be
     return real(stop), np.int64(-1)
 
 
-def _new_move(epidemic, position, at, known, time, into, stop):
-    """Whether a move differs from the known one: 2 if neighbours may be traced because of it.
+def _concerns(tables, compartment):
+    """Whether paths of other nodes depend on when a node is in a compartment."""
+    found = HAS_QUEUES or tables.infections.infectious[compartment] != 0
+    if HAS_TRACING:
+        plan = tables.interventions
+        for k in range(plan.kind.size):
+            found = found or plan.positive[k, compartment] > 0.0
+    return found
 
-    `at` is the number of the move in the path. `known` moves of the path were known before.
+
+def _new_move(epidemic, position, at, known, time, here, into, stop):
+    """Whether a move differs from the known one so that others may move differently.
+
+    It is 2 if neighbours may be traced because of it.  `at` is the number of the move in the path,
+    of which `known` moves were known before.  It leads from the compartment `here`.
     """
-    paths = epidemic.paths
+    tables, paths = epidemic.tables, epidemic.paths
     if at < known and paths.time[at, position] == time and paths.to[at, position] == into:
+        return np.int32(0)
+    concerns = _concerns(tables, here) or _concerns(tables, into & (INFECTED - 1))
+    if not concerns and not (at < known and _concerns(tables, destination(paths, at, position))):
         return np.int32(0)
     changed = np.int32(1)
     if HAS_TRACING:
@@ -225,16 +304,17 @@ def _new_move(epidemic, position, at, known, time, into, stop):
     return changed
 
 
-def _fewer_moves(epidemic, position, moves, known, stop):
-    """`_new_move` for moves that are no longer in a path."""
-    changed = np.int32(1)
-    if HAS_TRACING:
-        paths = epidemic.paths
-        for k in range(moves, known):
-            if may_trace_before(
-                epidemic.tables, destination(paths, k, position), paths.time[k, position], stop
-            ):
-                changed = np.int32(2)
+def _fewer_moves(epidemic, position, moves, known, here, stop):
+    """`_new_move` for moves that are no longer in a path, which ends in the compartment `here`."""
+    paths = epidemic.paths
+    changed = np.int32(_concerns(epidemic.tables, here))
+    for k in range(moves, known):
+        if _concerns(epidemic.tables, destination(paths, k, position)):
+            changed = max(changed, np.int32(1))
+        if HAS_TRACING and may_trace_before(
+            epidemic.tables, destination(paths, k, position), paths.time[k, position], stop
+        ):
+            changed = np.int32(2)
     return changed
 
 
@@ -272,9 +352,9 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
                 time, from_outside = _first_import(
                     epidemic, place, starts, entry, compartment, moves, opened, begin, time
                 )
-            time, infected, infector = _first_transmission(
+            time, infected, infector, _ = _first_transmission(
                 epidemic, place, starts, compartment, moves, max(opened, before_start), time, lane,
-                lanes,
+                lanes, False, epidemic.triggers.population, Order(np.int64(-1), np.int64(-1)),
             )  # fmt: skip
             if HAS_IMPORTATIONS and infected < 0:
                 infected = from_outside
@@ -299,7 +379,9 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
             if HAS_QUEUES and into < 0:
                 waits = True
                 into = compartment
-        changed = max(changed, _new_move(epidemic, position, moves, known, time, into, stop))
+        changed = max(
+            changed, _new_move(epidemic, position, moves, known, time, compartment, into, stop)
+        )
         _together(lanes)
         if lane == 0:
             paths.time[moves, position] = time
@@ -320,11 +402,49 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
         until = at_moment(tables.moments, until)
         stay += np.int32(1)
     if moves != known:
-        changed = max(changed, _fewer_moves(epidemic, position, moves, known, stop))
+        changed = max(changed, _fewer_moves(epidemic, position, moves, known, compartment, stop))
         _together(lanes)
         if lane == 0:
             set_moves(paths, position, moves)
     return changed, left_out
+
+
+def count_avoided(epidemic, counted, place, starts, begin, end):
+    """Count the contacts with a node, in a window whose paths are known, that measures avoid."""
+    tables, paths, position = epidemic.tables, epidemic.paths, place.position
+    before_start = real(just_before(begin))
+    here = compartment_of(paths, position)
+    opened = real(opened_at(paths, position))
+    known = moves_of(paths, position)
+    moves = np.int64(0)
+    one, alone = np.int64(0), np.int64(1)
+    while True:
+        moved = moves < known and paths.time[moves, position] < end
+        time = real(paths.time[moves, position] if moved else end)
+        infected = moved and is_infection(paths, moves, position)
+        if tables.infections.at_risk[here] != 0:
+            after = real(max(opened, before_start))
+            until = Order(np.int64(-1), np.int64(-1))
+            if infected:  # contacts of the same moment count that came before
+                last = real(next_up(time))
+                if HAS_IMPORTATIONS:
+                    entry = first_imported_case(epidemic.imported_cases, place.row, place.node)
+                    last, _ = _first_import(
+                        epidemic, place, starts, entry, here, moves, opened, begin, last
+                    )
+                _, _, _, until = _first_transmission(
+                    epidemic, place, starts, here, moves, after, last, one, alone, False,
+                    counted, until,
+                )  # fmt: skip
+            _first_transmission(
+                epidemic, place, starts, here, moves, after, time, one, alone, True, counted, until
+            )
+        if not moved:
+            break
+        waits = HAS_QUEUES and is_wait(paths, moves, position, here)
+        here = destination(paths, moves, position)
+        opened = time if infected and not waits else max(opened, real(just_before(time)))
+        moves += 1
 
 
 def _together(lanes):

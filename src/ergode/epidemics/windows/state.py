@@ -14,7 +14,12 @@ from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.epidemics.shared.arcs import layer_of, node_count_of, number_back
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.contacts import contact_entity, just_before
-from ergode.epidemics.shared.options import HAS_AGES, MULTIGRAPH, TEMPORAL
+from ergode.epidemics.shared.options import (
+    HAS_AGES,
+    HAS_IMPORTATIONS,
+    MULTIGRAPH,
+    TEMPORAL,
+)
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time, stay_index
 from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import SWEPT
@@ -48,6 +53,7 @@ class Paths(NamedTuple):
     to: Any  # and whether they are infections, uint8 [ROOM, place]
     infector: Any  # int32 [ROOM, place], or [1, 1] without a line list
     queued: Any  # int32 [place]
+    exposing: Any  # arcs into a node from nodes that are infectious at first, int32 [place]
 
 
 class Recent(NamedTuple):
@@ -170,10 +176,11 @@ def set_stay(tables, paths, position, node, compartment, time, age, is_open, sta
     paths.state[position, 3] = bits(stay + np.int32(1))
 
 
-def begin_at_base(tables, paths, position, node, seed, replicate):
+def begin_at_base(tables, paths, position, node, in_degree, seed, replicate):
     """Initialise a node that is not a seed, at time zero."""
     base = np.int64(tables.base)
     paths.queued[position] = 0
+    paths.exposing[position] = np.int32(in_degree if tables.infections.infectious[base] != 0 else 0)
     for k in range(ROOM):
         paths.time[k, position] = 0.0
         paths.to[k, position] = 0
@@ -189,10 +196,22 @@ def begin_at_base(tables, paths, position, node, seed, replicate):
         paths.state[position, 3] = bits(0)
 
 
+def is_at_risk(tables, paths, position):
+    """Whether a node may be infected in the compartment of the beginning of a window."""
+    return tables.infections.at_risk[compartment_of(paths, position)] != 0
+
+
 def idle(tables, paths, position, stop):
     """Whether a node cannot move before `stop`."""
-    at_risk = tables.infections.at_risk[compartment_of(paths, position)] != 0
-    return until_of(paths, position) >= stop and not at_risk
+    return until_of(paths, position) >= stop and not is_at_risk(tables, paths, position)
+
+
+def unexposed(tables, paths, position, stop):
+    """Whether a node cannot move before `stop` unless another becomes infectious."""
+    exposed = HAS_IMPORTATIONS or paths.exposing[position] > 0
+    return until_of(paths, position) >= stop and not (
+        exposed and is_at_risk(tables, paths, position)
+    )
 
 
 def destination(paths, k, position):

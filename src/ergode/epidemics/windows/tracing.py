@@ -354,6 +354,21 @@ def left_by_quarantine(
     return left
 
 
+def quarantines(
+    epidemic, starts, shift, source, source_moves, target, target_moves, time, replicate
+):
+    """The measures under whose quarantine either of two nodes is, a bit for each."""
+    plan = epidemic.tables.interventions
+    held = np.uint64(0)
+    for k in range(plan.kind.size):
+        if plan.kind[k] == TRACING_KIND and (
+            _is_held(epidemic, starts, k, shift, target, target_moves, time, replicate)
+            or _is_held(epidemic, starts, k, shift, source, source_moves, time, replicate)
+        ):
+            held |= np.uint64(1) << np.uint64(k)
+    return held
+
+
 def left_by_own_quarantine(epidemic, starts, shift, node, moves, time, replicate):
     """Fraction of the infection rate from outside that remains under a node's own quarantine."""
     plan = epidemic.tables.interventions

@@ -178,6 +178,17 @@ class CompartmentModel:
         names = {name for i in self.infections for name, r in i.transmission_rate.items() if r > 0}
         return tuple(name for name in self.compartments if name in names)
 
+    @cached_property
+    def may_be_infected(self) -> frozenset[str]:
+        """Compartments from which an infection leads, now or after other moves."""
+        found = {i.susceptible for i in self.infections}
+        while True:
+            more = {p.compartment for p in self.progressions if found & {*p.targets, *p.exits}}
+            more |= {i.susceptible for i in self.infections if i.infected in found}
+            if more <= found:
+                return frozenset(found)
+            found |= more
+
     @property
     def infected(self) -> tuple[str, ...]:
         """Compartments whose nodes are cases, in the order of `compartments`.
