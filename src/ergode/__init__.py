@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ergode.inference.iterated_filtering import iterated_filtering
     from ergode.inference.particle_likelihood import particle_likelihood
     from ergode.inference.petab_files import read_petab
+    from ergode.inference.petab_writer import write_petab
     from ergode.inference.pseudo_marginal import pseudo_marginal
     from ergode.inference.simulator import simulator
     from ergode.inference.synthetic_likelihood import synthetic_likelihood
@@ -135,6 +136,7 @@ _HOMES = {
     "ergode.core.devices.buffers": ("release",),
     "ergode.inference.abc": ("abc_smc",),
     "ergode.inference.petab_files": ("read_petab",),
+    "ergode.inference.petab_writer": ("write_petab",),
     "ergode.inference.ensemble_kalman": ("ensemble_kalman",),
     "ergode.inference.history_matching": ("history_matching",),
     "ergode.inference.iterated_filtering": ("iterated_filtering",),
@@ -252,7 +254,8 @@ __all__ = [
     "read_antimony", "read_bionetgen", "read_cantera", "read_contact_matrix", "read_contacts",
     "read_fern", "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab",
     "read_reaclib", "read_sbml", "read_weak_rates", "release", "save", "simulator", "stochastic",
-    "synthetic_likelihood", "trajectories", "write_gbees", "write_sbml",
+    "synthetic_likelihood", "trajectories", "write_gbees", "write_petab",
+    "write_sbml",
 ]  # fmt: skip
 
 
