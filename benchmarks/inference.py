@@ -284,8 +284,11 @@ def with_pymc(problem: Problem, data: np.ndarray) -> Callable[[], Draws]:
 
     logging.getLogger("pymc").setLevel(logging.ERROR)
 
-    def simulated(random: np.random.Generator, *theta: Any, size: Any = None) -> np.ndarray:
-        return problem.plain(np.array([np.ravel(one)[0] for one in theta]), random)
+    names = list(problem.prior)
+
+    def simulated(random: np.random.Generator, *theta: Any) -> np.ndarray:
+        """Of all summaries together; the last of theta is their number."""
+        return problem.plain(np.array([np.ravel(one)[0] for one in theta[: len(names)]]), random)
 
     with pymc.Model() as model:
         theta = [pymc.Uniform(name, *ends) for name, ends in problem.prior.items()]
