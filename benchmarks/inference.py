@@ -15,7 +15,8 @@ gradients, as in its examples.  Both call simulators of NumPy and SciPy: binomia
 of a day, Gillespie's algorithm for all cells at once, and `odeint` with a compiled right-hand side.
 
 Effective sizes are ArviZ's smallest of all parameters for chains, ``1 / sum(w^2)`` for weights, and
-all particles of `sample_smc`, which favours PyMC.  Printed beside are the means' largest distance
+for `sample_smc` the same of particles that differ, as if these were independent: they are not, which
+favours PyMC.  Printed beside are the means' largest distance
 from those of a long run, in posterior deviations, and the smallest and largest ratio of deviations:
 the error.  Everything runs on one core, once: the runs are long, and a figure is a sum over them.
 """
@@ -301,7 +302,8 @@ def with_pymc(problem: Problem, data: np.ndarray) -> Callable[[], Draws]:
                 compute_convergence_checks=False,
             ).posterior  # fmt: skip
         drawn = np.stack([trace[name].values.ravel() for name in problem.prior], axis=1)
-        return drawn, float(len(drawn))
+        _, copies = np.unique(drawn, axis=0, return_counts=True)
+        return drawn, float(len(drawn) ** 2 / np.square(copies).sum())
 
     return work
 

@@ -312,7 +312,7 @@ def test_a_fit_is_written(tmp_path, deviation):
         {"k": 1.0, "back": 0.1},
     )  # fmt: skip
     found = ergode.trajectories.fit(
-        ergode.field_from_network(network), times=[0, 1, 2, 4],
+        ergode.field_from_network(network), times=pandas.Series([0, 1, 2, 4]),
         data={
             "A": [[2.0, 1.1, 0.8, np.nan], [1.0, 0.75, 0.6, 0.5]],
             "B": [[0.1, 0.5, 0.6, 0.7], [0.1, 0.3, 0.4, 0.3]],
