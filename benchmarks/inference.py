@@ -15,10 +15,10 @@ gradients, as in its examples.  Both call simulators of NumPy and SciPy: binomia
 of a day, Gillespie's algorithm for all cells at once, and `odeint` with a compiled right-hand side.
 
 Effective sizes are ArviZ's smallest of all parameters for chains, ``1 / sum(w^2)`` for weights, and
-for `sample_smc` the same of particles that differ, as if these were independent: they are not, which
-favours PyMC.  Printed beside are the means' largest distance
-from those of a long run, in posterior deviations, and the smallest and largest ratio of deviations:
-the error.  Everything runs on one core, once: the runs are long, and a figure is a sum over them.
+for `sample_smc` the same of particles that differ, as if these were independent. They are not,
+which favours PyMC.  Printed beside are the means' largest distance from those of a long run, in
+posterior deviations, and the smallest and largest ratio of deviations: the error.
+Everything runs on one core, once: the runs are long, and a figure is a sum over them.
 """
 
 from __future__ import annotations
