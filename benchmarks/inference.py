@@ -218,7 +218,7 @@ PROBLEMS = {
     "lotka-volterra": Problem(
         {"a": (0.2, 1.5), "b": (0.02, 0.3), "c": (0.01, 0.15), "d": (0.1, 1.2)},
         (0.6, 0.1, 0.05, 0.5), 0.25, prey_plain, prey_likelihood,
-        {"chains": 200, "warmup": 700, "draws": 1_000}, {"tolerance": 1e-8}, 1_000, 300, False,
+        {"chains": 200, "warmup": 1_000, "draws": 1_000}, {"tolerance": 1e-8}, 1_000, 300, False,
     ),
 }  # fmt: skip
 
