@@ -28,7 +28,7 @@ HEAD = (
 SECTIONS = {
     "epidemics": "Epidemics", "stochastic": "Stochastic", "kinetics": "Kinetics",
     "trajectories": "Trajectories", "density": "Densities", "calls": "Calls",
-    "kept": "Kept on a device", "new_models": "New models",
+    "kept": "Kept on a device", "new_models": "New models", "inference": "Inference",
 }  # fmt: skip
 
 

@@ -95,6 +95,8 @@ panels = [
 for place, engine, compute, draw in panels:
     result = compute()
     draw(result, ax=axes[place])
-    axes[place].set_title(engine, loc="left", fontweight="bold", pad=22)
+    if place == "d":  # above the curves
+        axes[place].legend(ncols=3, frameon=False, loc="lower left", bbox_to_anchor=(0, 0.98))
+    axes[place].set_title(engine, loc="left", fontweight="bold", pad=38 if place == "a" else 22)
     print(f"{engine}: {compute.__doc__}")
 figure.savefig("five_engines.png")

@@ -21,9 +21,12 @@ from PIL import Image
 
 import ergode
 from ergode.cli.run import ask, run
+from ergode.plots.frame import COLOURS as COLOURS_OF_LINES
+from ergode.plots.frame import quiet
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "_static" / "gallery"
+HERO = PICTURES.parent / "five_engines.png"  # of the README, and in the gallery
 WIDTH, COLOURS = 640, 256
 
 
@@ -53,10 +56,10 @@ def draw_sweep(dataset: Path, path: Path) -> None:
     figure = Figure(figsize=(7.2, 3.4), dpi=160, layout="constrained")
     panels = figure.subplots(1, mean.sizes[first], sharey=True)
     for ax, value in zip(panels, mean[first].values, strict=True):
-        for other in mean[second].values:
+        for other, colour in zip(mean[second].values, COLOURS_OF_LINES, strict=False):
             line = mean.sel({first: value, second: other})
-            ax.plot(mean["time"], line, label=f"{second} {other:g}")
-        ax.set(title=f"{first} {value:g}", xlabel="time")
+            ax.plot(mean["time"], line, color=colour, label=f"{second} {other:g}")
+        quiet(ax).set(title=f"{first} {value:g}", xlabel="time")
     panels[0].set_ylabel("infectious, mean")
     panels[-1].legend(frameon=False, fontsize="small")
     figure.savefig(path)
@@ -70,6 +73,8 @@ def main(names: list[str]) -> None:
         begin = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             image = Image.open(figure_of(example, Path(folder))).convert("RGB")
+            if example.stem == HERO.stem:
+                image.save(HERO, optimize=True)
             image.thumbnail((WIDTH, WIDTH))
             made = PICTURES / f"{example.stem}.png"
             # Small patches, such as those of legends, keep their colour.

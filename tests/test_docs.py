@@ -93,6 +93,17 @@ def test_every_example_has_a_picture():
     assert {one.stem for one in (ROOT / "docs/_static/gallery").glob("*.png")} == examples
 
 
+def test_the_picture_of_the_readme_is_that_of_its_example():
+    """Both are written when the example is drawn."""
+    from PIL import Image, ImageChops, ImageStat
+
+    small = Image.open(ROOT / "docs/_static/gallery/five_engines.png").convert("L")
+    large = Image.open(ROOT / "docs/_static/five_engines.png").convert("L")
+    assert abs(large.width / large.height - small.width / small.height) < 0.01
+    (off,) = ImageStat.Stat(ImageChops.difference(small, large.resize(small.size))).mean
+    assert off < 1.5  # of 255
+
+
 def test_figures_have_alternative_texts():
     for page in PAGES:
         text = page.read_text()

@@ -205,6 +205,10 @@ CASES = {
         "simulate": line(), "prior": {"a": (0.0, 2.0)}, "observed": [1.0], "covariance": [0.01],
         "members": 10,
     },
+    ergode.history_matching: lambda: {
+        "simulate": line(), "prior": {"a": (0.0, 2.0)}, "observed": [1.0], "variance": [0.01],
+        "draws": 100, "runs": 20,
+    },
     ergode.compare: lambda: {"baseline": reactions(0.5), "scenarios": {"more": reactions(0.6)}},
 }  # fmt: skip
 

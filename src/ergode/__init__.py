@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from ergode.core.status import Status
     from ergode.inference.abc import abc_smc
     from ergode.inference.ensemble_kalman import ensemble_kalman
+    from ergode.inference.history_matching import history_matching
     from ergode.inference.iterated_filtering import iterated_filtering
     from ergode.inference.particle_likelihood import particle_likelihood
     from ergode.inference.petab_files import read_petab
+    from ergode.inference.petab_writer import write_petab
     from ergode.inference.pseudo_marginal import pseudo_marginal
     from ergode.inference.simulator import simulator
     from ergode.inference.synthetic_likelihood import synthetic_likelihood
@@ -134,7 +136,9 @@ _HOMES = {
     "ergode.core.devices.buffers": ("release",),
     "ergode.inference.abc": ("abc_smc",),
     "ergode.inference.petab_files": ("read_petab",),
+    "ergode.inference.petab_writer": ("write_petab",),
     "ergode.inference.ensemble_kalman": ("ensemble_kalman",),
+    "ergode.inference.history_matching": ("history_matching",),
     "ergode.inference.iterated_filtering": ("iterated_filtering",),
     "ergode.inference.particle_likelihood": ("particle_likelihood",),
     "ergode.inference.pseudo_marginal": ("pseudo_marginal",),
@@ -243,13 +247,15 @@ __all__ = [
     "abc_smc", "balanced", "compare", "concat", "contact_survey", "density",
     "ensemble_kalman", "epidemics", "field_from_equations",
     "field_from_network", "fields",
-    "from_gillespy2", "from_pynucastro", "grid", "in_molecules", "inference", "inputs",
+    "from_gillespy2", "from_pynucastro", "grid", "history_matching", "in_molecules", "inference",
+    "inputs",
     "interpolant", "iterated_filtering", "kinetics", "open_dataset", "particle_likelihood",
     "particles", "plots", "pseudo_marginal",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contact_matrix", "read_contacts",
     "read_fern", "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab",
     "read_reaclib", "read_sbml", "read_weak_rates", "release", "save", "simulator", "stochastic",
-    "synthetic_likelihood", "trajectories", "write_gbees", "write_sbml",
+    "synthetic_likelihood", "trajectories", "write_gbees", "write_petab",
+    "write_sbml",
 ]  # fmt: skip
 
 

@@ -156,6 +156,18 @@ def test_seeds_units_and_arviz():
     np.testing.assert_allclose(*draws, rtol=1e-9)
 
 
+def test_no_chain_stays_at_a_maximum_that_does_not_matter():
+    """The wider one, in which most chains begin, has a share of exp(-57)."""
+
+    def two(theta, seed):
+        narrow = stats.norm.logpdf(theta[:, 0], 1.0, 0.02)
+        return np.logaddexp(narrow, stats.norm.logpdf(theta[:, 0], 8.0, 0.5) - 60)
+
+    found = ergode.pseudo_marginal(two, {"x": (0, 10)}, draws=300, warmup=300, chains=20, seed=1)
+    assert abs(found["x"].values - 1).max() < 0.2 and found.attrs["r_hat"] < 1.05
+    assert found["x"].values.std() == pytest.approx(0.02, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [

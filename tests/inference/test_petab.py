@@ -103,6 +103,25 @@ def test_published_problems(shared_data, name):
         assert value == pytest.approx(PUBLISHED[name], rel=1e-5)
 
 
+@pytest.mark.parametrize("name", ["Boehm_JProteomeRes2014", "Elowitz_Nature2000"])
+def test_published_problems_are_written_and_read_again(shared_data, tmp_path, name):
+    problem = read_petab(shared_data / "petab" / name / f"{name}.yaml")
+    written = ergode.write_petab(problem, tmp_path / "again.yaml")
+    again = read_petab(written)
+    assert again.parameters == problem.parameters and again.network.digest == problem.network.digest
+    assert again.objective(device="cpu:1") == problem.objective(device="cpu:1")
+    validate(written)
+
+
+def validate(path):
+    """Ask the library of PEtab, if it is there."""
+    try:
+        import petab.v1 as petab
+    except ImportError:
+        return
+    assert not petab.lint_problem(petab.Problem.from_yaml(str(path)))
+
+
 # ---- a decay
 
 MODEL = """<?xml version="1.0" encoding="UTF-8"?>
@@ -269,3 +288,64 @@ def test_parameters_by_another_path(read):
         device="cpu:1",
     )  # fmt: skip
     np.testing.assert_allclose(found["state"].values[:, 0], 3 * np.exp([0, -0.3, -0.6]), rtol=1e-5)
+
+
+def test_a_problem_is_written_and_read_again(read, tmp_path):
+    problem = read()
+    written = ergode.write_petab(problem, tmp_path / "again.yaml")
+    again = read_petab(written)
+    assert again.parameters == problem.parameters and again.network.digest == problem.network.digest
+    assert again.objective(device="cpu:1") == problem.objective(device="cpu:1")
+    with pytest.raises(PlanError, match=r"again\.yaml': it exists; pass overwrite=True"):
+        ergode.write_petab(problem, written)
+    ergode.write_petab(again, written, overwrite=True)
+    assert read_petab(written).measurements.equals(problem.measurements)
+
+
+@pytest.mark.parametrize("deviation", [{"A": 0.05, "B": [[0.1, 0.1, 0.2, 0.2]] * 2}, None])
+def test_a_fit_is_written(tmp_path, deviation):
+    """Two experiments with a dimerisation: the objective is that of the fit's residuals."""
+    network = ergode.ReactionNetwork(
+        {"A": 2.0, "B": 0.0},
+        [ergode.Reaction("2 A -> B", rate_constant="k"),
+         ergode.Reaction("B -> 2 A", rate_constant="back")],
+        {"k": 1.0, "back": 0.1},
+    )  # fmt: skip
+    found = ergode.trajectories.fit(
+        ergode.field_from_network(network), times=pandas.Series([0, 1, 2, 4]),
+        data={
+            "A": [[2.0, 1.1, 0.8, np.nan], [1.0, 0.75, 0.6, 0.5]],
+            "B": [[0.1, 0.5, 0.6, 0.7], [0.1, 0.3, 0.4, 0.3]],
+        },
+        initial={"A": [2.0, 1.0], "B": 0.0}, parameters={"k": 0.3, "back": 0.1},
+        estimate=["k", "B"], bounds={"k": (0.01, 10), "B": (0, 1)}, deviation=deviation,
+        device="cpu:1",
+    )  # fmt: skip
+    written = ergode.write_petab(found, tmp_path / "dimer.yaml")
+    problem = read_petab(written)
+    assert problem.estimated[:2] == ["k", "initial_B"] and len(problem.measurements) == 15
+    off = found["residual"].values.transpose(2, 0, 1)
+    if deviation is None:
+        spread = np.full(off.shape, np.sqrt(np.nanmean(off**2)))
+        assert problem.parameters["noise"].nominal == pytest.approx(spread[0, 0, 0])
+    else:
+        spread = np.broadcast_to([[[0.05] * 4], [[0.1, 0.1, 0.2, 0.2]]], off.shape)
+        off = off * spread
+    expected = 0.5 * (off / spread) ** 2 + np.log(spread) + 0.5 * np.log(2 * np.pi)
+    assert problem.objective(device="cpu:1") == pytest.approx(np.nansum(expected), rel=1e-4)
+    validate(written)
+
+
+def test_what_is_not_written(tmp_path):
+    field = ergode.field_from_equations({"x": "-k*x"})
+    given = {"data": {"x": [1.0, 0.4]}, "initial": {"x": 1.0}, "parameters": {"k": 1.0},
+             "estimate": ["k"], "device": "cpu:1"}  # fmt: skip
+    for problem in (ergode.trajectories.fit(field, times=[0, 1], **given), 3):
+        with pytest.raises(ModelError, match="expected what ergode.read_petab returns"):
+            ergode.write_petab(problem, tmp_path / "no.yaml")
+    network = ergode.ReactionNetwork({"x": 1}, [ergode.Reaction("x -> 0", rate_constant="k")],
+                                     {"k": 1.0})  # fmt: skip
+    late = ergode.trajectories.fit(ergode.field_from_network(network), times=[1, 2], **given)
+    with pytest.raises(ModelError, match="the fit begins at time 1"):
+        ergode.write_petab(late, tmp_path / "no.yaml")
+    assert not list(tmp_path.iterdir())

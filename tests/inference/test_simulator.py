@@ -117,6 +117,50 @@ def test_tensors_of_pytorch():
     assert found.dtype == torch.float32 and found.shape == (2, 3)
 
 
+def line(noise=0.0):
+    def call(parameters, seed):
+        exact = parameters["a"] + 3 * parameters["b"]
+        return exact[:, None] + noise * np.random.default_rng(seed).standard_normal((len(exact), 1))
+
+    return ergode.simulator(call, ["a", "b"], lambda found: found)
+
+
+def test_salib_finds_the_shares_of_the_variance():
+    salib = pytest.importorskip("SALib.analyze.sobol")
+    from SALib.sample import sobol
+
+    problem = {"num_vars": 2, "names": ["a", "b"], "bounds": [[0, 1], [0, 1]]}
+    found = line()(sobol.sample(problem, 512, seed=1))[:, 0]
+    shares = salib.analyze(problem, found, seed=1)["S1"]
+    np.testing.assert_allclose(shares, [0.1, 0.9], atol=0.02)
+
+
+def test_optuna_is_told_many_trials_at_once():
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=1))
+    for _ in range(10):
+        trials = [study.ask() for _ in range(10)]
+        theta = [[one.suggest_float(name, 0, 1) for name in "ab"] for one in trials]
+        for trial, value in zip(trials, line()(theta)[:, 0], strict=True):
+            study.tell(trial, abs(float(value) - 2))
+    assert study.best_value < 0.05
+
+
+def test_pyabc_calls_it_as_a_model():
+    pyabc = pytest.importorskip("pyabc")
+    simulate = line(noise=0.1)
+    sampler = pyabc.ABCSMC(
+        lambda one: {"x": simulate([one["a"], one["b"]])},
+        pyabc.Distribution(a=pyabc.RV("uniform", 0, 1), b=pyabc.RV("uniform", 0, 1)),
+        lambda one, other: float(abs(one["x"] - other["x"])[0]), population_size=100,
+        sampler=pyabc.SingleCoreSampler(),
+    )  # fmt: skip
+    sampler.new("sqlite://", {"x": np.array([3.5])})
+    frame, weights = sampler.run(max_nr_populations=4).get_distribution()
+    assert abs(np.average(frame["a"] + 3 * frame["b"], weights=weights) - 3.5) < 0.2
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

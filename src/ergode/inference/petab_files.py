@@ -58,6 +58,15 @@ def read_petab(path: str | os.PathLike[str]) -> PetabProblem:
     return _Reader(file_of(path)).problem()
 
 
+def continuous(network: ReactionNetwork) -> ReactionNetwork:
+    """The network with real amounts of all species."""
+    return ReactionNetwork(
+        network.species, network.reactions, network.parameters, network.compartments,
+        network.rules, network.events, network.name, network.rate_rules,
+        [one.name for one in network.species],
+    )  # fmt: skip
+
+
 def _yaml(path: Path) -> Any:
     try:
         from ruamel.yaml import YAML
@@ -119,12 +128,7 @@ class _Reader:
 
     def problem(self) -> PetabProblem:
         (model,) = self.files["sbml_files"]
-        network = read_sbml(model, split_reversible=False)
-        network = ReactionNetwork(
-            network.species, network.reactions, network.parameters, network.compartments,
-            network.rules, network.events, network.name, network.rate_rules,
-            [one.name for one in network.species],
-        )  # fmt: skip
+        network = continuous(read_sbml(model, split_reversible=False))
         conditions = self._once("conditions", "conditionId").set_index("conditionId", drop=True)
         conditions = conditions.drop(columns=["conditionName"], errors="ignore")
         measurements = self._measurements()

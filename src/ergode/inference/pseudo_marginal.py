@@ -33,6 +33,7 @@ _WALK = 2.38  # of a random walk over one dimension (Roberts, Gelman & Gilks 199
 _ACCEPTED = 0.2  # aimed at while the walk is adapted
 _TRIED = 20  # draws of the prior for each chain, among which it begins
 _REPEATS = 30  # estimates at one place, for their deviation
+_HOPELESS = (30.0, 2.0)  # log-likelihood below the highest, and more of it for each parameter
 
 
 @recorded({})
@@ -49,9 +50,11 @@ def pseudo_marginal(
 
     Chains walk at random in normal quantiles of the prior. All chains take a step in one call of
     the likelihood. While they warm up, the walk gets the covariance of all chains and a size at
-    which one step in five is accepted; then it stays. If the likelihood is estimated without
-    bias, as by `ergode.particle_likelihood`, the posterior is exact whatever the number of
-    particles (Andrieu & Roberts 2009). That of `ergode.synthetic_likelihood` is approximate.
+    which one step in five is accepted; then it stays. A chain whose likelihood is below the highest
+    by a factor of exp(30) and more, as at a lesser maximum, begins again where another one is. If
+    the likelihood is estimated without bias, as by `ergode.particle_likelihood`, the posterior is
+    exact whatever the number of particles (Andrieu & Roberts 2009). That of
+    `ergode.synthetic_likelihood` is approximate.
 
     Parameters
     ----------
@@ -122,8 +125,13 @@ def pseudo_marginal(
     accepted = np.zeros(count)
     for step in range(before + kept):
         if 20 <= step < before and step % 10 == 0:
-            past = here[step // 2 : step].reshape(-1, size)
-            covariance = np.atleast_2d(np.cov(past.T)) + 1e-10 * np.eye(size)
+            least = logs.max() - _HOPELESS[0] - _HOPELESS[1] * size
+            others = np.where(logs < least, random.choice(np.flatnonzero(logs >= least), count),
+                              np.arange(count))  # fmt: skip
+            places, logs = places[others], logs[others]
+            past = here[step // 2 : step][values[step // 2 : step] >= least]
+            if len(past) > size:
+                covariance = np.atleast_2d(np.cov(past.T)) + 1e-10 * np.eye(size)
         reach = math.exp(scale) * _WALK / math.sqrt(size)
         steps = random.standard_normal((count, size)) @ np.linalg.cholesky(covariance).T
         there = places + reach * steps

@@ -282,7 +282,8 @@ def _few_of(rows: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _name_curves(ax: Axes, names: Sequence[str]) -> None:
     if len(names) <= 12 and ax.get_legend_handles_labels()[0]:  # none, if all failed
-        ax.legend(frameon=False)
+        for handle in ax.legend(frameon=False).get_lines():
+            handle.set_alpha(1.0)
 
 
 def _check_quantiles(quantiles: Sequence[float], kind: str) -> None:

@@ -98,7 +98,8 @@ def trajectories(
                 )  # fmt: skip
     ax.set_xlabel(time_label(dataset["time"].attrs.get("units")))
     if len(chosen) > 1 or labels is not None:
-        ax.legend(frameon=False)
+        for handle in ax.legend(frameon=False).get_lines():
+            handle.set_alpha(1.0)
     if len(chosen) == 1:
         ax.set_ylabel(chosen[0])
     return ax

@@ -104,6 +104,10 @@ class Writer:
             return f'{{"date": "{value.isoformat()}"}}'
         if isinstance(value, str | int | float) and not isinstance(value, Enum):
             return json.dumps(value)
+        if kind.__module__.partition(".")[0] == "pandas" and getattr(value, "ndim", 0) == 1:
+            numbers = value.to_numpy()  # a column of a table
+            if numbers.dtype.kind in "biuf":
+                return self._array(numbers)
         return self._object(value)
 
     def _mapping(self, value: Mapping[Any, Any], exact: bool) -> str:

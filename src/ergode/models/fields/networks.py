@@ -7,6 +7,7 @@ from typing import Any
 
 from ergode.core.errors import ModelError
 from ergode.core.inputs import remembered
+from ergode.core.inputs.entries import MADE_BY
 from ergode.models.expressions import TIME, Expression
 from ergode.models.fields.equations import field_from_equations
 from ergode.models.fields.vector_field import VectorField
@@ -91,6 +92,12 @@ def field_from_network(network: ReactionNetwork) -> VectorField:
         if name not in equations and not isinstance(value, Expression)
     ]
     return field_from_equations(equations, numbers)
+
+
+def network_of(field: VectorField) -> ReactionNetwork | None:
+    """The network whose equations a field has; None of other fields."""
+    made, given = vars(field).get(MADE_BY, ("", {}))
+    return given.get("network") if made.endswith(":field_from_network") else None
 
 
 def _values(network: ReactionNetwork) -> dict[str, Any]:
