@@ -357,7 +357,6 @@ def integrate(
             zones.flow,
             by_zone=by_zone,
             connected=zones.connected,
-            on_gpu=device.is_cuda,
         )
     )
     tolerances = asked.filled(mechanism, scale)

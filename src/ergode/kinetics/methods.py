@@ -17,7 +17,7 @@ from ergode.kinetics.implicit.runner import ImplicitRunner
 from ergode.kinetics.launch import Runner
 from ergode.kinetics.multistep.runner import MultistepRunner
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import ALONE, BRANCHED, CLOSED, FIXED, SERIES
+from ergode.kinetics.tables import ALONE, BRANCHED, CLOSED, FIXED
 
 MethodName = Literal[
     "auto", "rodas4", "rosenbrock23", "bdf", "asymptotic", "quasi-steady-state",
@@ -48,17 +48,13 @@ class Method(methods.Method):
         *,
         by_zone: bool = False,
         connected: int = ALONE,
-        on_gpu: bool = False,
     ) -> str | None:
         """Why zones of this network, heating and flow cannot be integrated; None if they can.
 
         `by_zone` tells whether zones have tolerances of their own, `connected` how tanks are.
         """
-        if self.multistep and connected != ALONE and on_gpu:
-            other = " or 'rodas4'" if connected == SERIES else ""
-            return f"integrates connected tanks on a CPU alone; use device='cpu'{other}"
         if not self.multistep and connected == BRANCHED:
-            return "cannot integrate tanks that branch or flow back; use 'bdf' and device='cpu'"
+            return "cannot integrate tanks that branch or flow back; use 'bdf'"
         if self.multistep and mechanism.nuclear:
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
         instead = " in tanks that branch" if connected == BRANCHED else "; use 'rodas4'"
@@ -162,9 +158,7 @@ def suited(mechanism: Mechanism, zones: Zones, device: Device) -> tuple[Method, 
     suits = not mechanism.has_sunlight and (hot == hot[:, :1]).all()
     # On a GPU few species at a given temperature take less time by a thread of each zone.
     large = zones.heating != FIXED or zones.amounts.shape[1] > SMALL
-    refused = one.why_unsupported(
-        mechanism, zones.heating, zones.flow, connected=zones.connected, on_gpu=device.is_cuda
-    )
+    refused = one.why_unsupported(mechanism, zones.heating, zones.flow, connected=zones.connected)
     if zones.connected == BRANCHED:
         return one, "tanks that branch or flow back"
     if mechanism.molecular and suits and (large or not device.is_cuda) and not refused:

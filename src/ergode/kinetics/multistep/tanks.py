@@ -19,8 +19,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import by_reference, no_refcount, no_unroll, window
-from ergode.core.group import ONE, Group, barrier, share, total_of
+from ergode.core.compiler.language import (
+    ByTarget,
+    by_reference,
+    no_refcount,
+    no_unroll,
+    noinline_cuda,
+    window,
+)
+from ergode.core.group import ONE, Group, barrier, meet, share, total_of
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_of, wall_at
 from ergode.kinetics.kernel_options import EXCHANGES, HEATING, OWN_TOLERANCES, SELF_HEATING, SUNLIT
@@ -57,8 +64,13 @@ class Net(NamedTuple):
     """What all tanks of a network share."""
 
     chemistry: tuple
-    at: tuple  # where arrays of a tank begin
+    at: np.ndarray  # where arrays of a tank begin
     memory: np.ndarray
+    # What each thread has for itself. The first two are those of the tank in hand (see `Zone`), the
+    # third is its number, and negative before the first.
+    between: np.ndarray
+    hot: np.ndarray
+    held: np.ndarray
     gain: np.ndarray
     lengths: np.ndarray
     conditions: tuple
@@ -79,14 +91,19 @@ def memory_of(net, k):
     return (window(net.memory, k * size, (size,)),)
 
 
+def apart(net, k):
+    """The numbers of a tank that each thread has for itself while the tank is in hand."""
+    (mine,) = memory_of(net, k)
+    return (window(mine, net.at[ARRAYS], (7,)),)
+
+
 def tank_at(net, k):
-    """A tank."""
+    """A tank; of one that is not in hand, temperatures are not to be used."""
     chemistry, a = net.chemistry, net.at[ARRAYS]
     count, (sums, species) = chemistry.absolute.size, chemistry.invariants.shape
     (mine,) = memory_of(net, k)
     zone, vectors = room_of(
-        chemistry, mine, mine, net.at, 0, window(mine, a, (2,)), window(mine, a + 2, (5, 1)),
-        net.gain, net.lengths, net.group,
+        chemistry, mine, mine, net.at, 0, net.between, net.hot, net.gain, net.lengths, net.group,
     )  # fmt: skip
     b = a + 7 + species + 2 + sums
     c = b + _NUMBERS
@@ -94,6 +111,42 @@ def tank_at(net, k):
         zone, vectors, window(mine, a + 7, (species + 2 + sums,)), window(mine, b, (_NUMBERS,)),
         window(mine, c, (count,)), window(mine, c + count, (count,)),
     )  # fmt: skip
+
+
+def take(net, k):
+    """Take a tank in hand; begins in a barrier."""
+    between, hot, last = net.between, net.hot, int(net.held[0])
+    barrier(net.group)
+    if last != k:
+        if last >= 0 and net.group.rank == 0:
+            (kept,) = apart(net, last)
+            kept[0], kept[1] = between[0], between[1]
+            for i in range(5):
+                kept[2 + i] = hot[i, 0]
+        (found,) = apart(net, k)
+        between[0], between[1] = found[0], found[1]
+        for i in range(5):
+            hot[i, 0] = found[2 + i]
+        net.held[0] = k
+
+
+def _in_hand_cpu(net, k):
+    take(net, k)
+    return tank_at(net, k)
+
+
+@noinline_cuda
+def _in_hand_cuda(net, k):
+    take(net, k)
+    tank = by_reference(tank_at(net, k))
+    barrier(net.group)
+    return tank
+
+
+in_hand = ByTarget(cpu=_in_hand_cpu, cuda=_in_hand_cuda)
+"""``in_hand(net, k)`` is a tank, until another is taken in hand.
+
+On CUDA it is a reference: a warp has memory for one."""
 
 
 def setting_of(net, tank, k):
@@ -113,6 +166,16 @@ def weight_of(net, k, j):
     return inflow[net.first + k, inflow.shape[1] - 2 - net.tanks + j]
 
 
+def sweeps_of(net):
+    """Most sweeps of a solution: one where no tank flows back to one before it."""
+    for k in no_unroll(range(net.tanks)):
+        for j in no_unroll(range(k + 1, net.tanks)):
+            if weight_of(net, k, j) > 0.0:
+                return SWEEPS
+    return 1
+
+
+@noinline_cuda
 def put_outflow(tank):
     """Put the enthalpy of what flows out, and its heat capacity."""
     if SELF_HEATING:
@@ -128,6 +191,7 @@ def put_outflow(tank):
         barrier(zone.group)
 
 
+@noinline_cuda
 def put_entering(net, tank, k):
     """Put what flows into a tank: amounts, and their enthalpy; ends in a barrier."""
     species, feed = tank.zone.matter.shape[1], history_of(net.conditions, net.first + k).inflow
@@ -147,6 +211,7 @@ def put_entering(net, tank, k):
     barrier(net.group)
 
 
+@noinline_cuda
 def put_entering_sums(net, tank, k, turns):
     """Put the conserved sums of what flows into a tank, at the end of a step if it `turns`."""
     chemistry, species = net.chemistry, tank.zone.matter.shape[1]
@@ -174,11 +239,11 @@ def settle_sums(net, gamma, sweeps):
     for _ in no_unroll(range(sweeps)):
         most = 0.0
         for k in no_unroll(range(net.tanks)):
-            tank = by_reference(tank_at(net, k))
+            tank = by_reference(in_hand(net, k))
             correction, place = tank.vectors.correction, tank.vectors.y.size
             place += 1 if EXCHANGES else 0
             put_entering_sums(net, tank, k, True)
-            for s in no_unroll(range(net.chemistry.invariants.shape[0])):
+            for s in no_unroll(share(net.group, 0, net.chemistry.invariants.shape[0])):
                 tank.right[s] = correction[place + s]
             setting = setting_of(net, tank, k)
             corrector.correct_kept(net.chemistry, tank.vectors, setting, 1.0, gamma)
@@ -195,7 +260,7 @@ def settle_sums(net, gamma, sweeps):
 
 def begin_tank(net, k, out):
     """Put a tank's amounts at first."""
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     (mine,) = memory_of(net, k)
     clear(tank.zone, mine, mine)
     zone, vectors, own = tank.zone, tank.vectors, tank.own
@@ -210,7 +275,7 @@ def begin_tank(net, k, out):
     conserved(net.chemistry.invariants, vectors.y, vectors.gram, group)
     if group.rank == 0:
         own[_START], own[_PEAK], own[_CAPACITY] = hot, math.nan, 1.0
-        zone.between[0], zone.between[1] = math.inf, -math.inf
+    zone.between[0], zone.between[1] = math.inf, -math.inf
     barrier(group)
     if SELF_HEATING:
         activities.put_matter(net.chemistry, zone, hot, hot)
@@ -244,12 +309,12 @@ def begin(net, span):
     h = span
     if SELF_HEATING:
         for k in no_unroll(range(net.tanks)):
-            tank = by_reference(tank_at(net, k))
+            tank = by_reference(in_hand(net, k))
             hot = tank.vectors.y[tank.zone.matter.shape[1]]
             activities.put_matter(net.chemistry, tank.zone, tank.own[_START], hot)
             put_outflow(tank)
     for k in no_unroll(range(net.tanks)):
-        tank = by_reference(tank_at(net, k))
+        tank = by_reference(in_hand(net, k))
         setting = setting_of(net, tank, k)
         if not SELF_HEATING:
             activities.put_heat(net.chemistry, tank.zone, setting, setting.start)
@@ -257,7 +322,7 @@ def begin(net, span):
         put_entering_sums(net, tank, k, False)
         h = min(h, formulas.begin(net.chemistry, tank.zone, tank.vectors, setting, span))
     for k in no_unroll(range(net.tanks)):
-        tank = by_reference(tank_at(net, k))
+        tank = by_reference(in_hand(net, k))
         vectors, setting = tank.vectors, setting_of(net, tank, k)
         outside = corrector.put_all_rates(net.chemistry, tank.zone, vectors, setting)
         for i in no_unroll(share(net.group, 0, vectors.y.size)):
@@ -271,7 +336,7 @@ def begin(net, span):
 
 def put_right(net, k, gamma, factored):
     """Put the right-hand side of an iteration."""
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     zone, vectors, species = tank.zone, tank.vectors, tank.zone.matter.shape[1]
     history, y = vectors.history, vectors.y
     put_entering(net, tank, k)
@@ -292,7 +357,7 @@ def put_right(net, k, gamma, factored):
 
 def sweep(net, k):
     """Solve for one tank, with what is known of others; returns the square of the change."""
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     vectors, species = tank.vectors, tank.zone.matter.shape[1]
     b, renewal = vectors.trial, setting_of(net, tank, k).renewal
     for i in no_unroll(share(net.group, 0, b.size)):
@@ -307,7 +372,8 @@ def sweep(net, k):
             if SELF_HEATING:
                 brought, gas = 0.0, 0.0
                 if HEATING != PRESSURE:
-                    gas = GAS_CONSTANT * other.zone.hot[0, 0]
+                    (kept,) = apart(net, j)
+                    gas = GAS_CONSTANT * kept[2]
                 for i in no_unroll(share(net.group, 0, species)):
                     brought += other.step[i] * (other.zone.matter[1, i] + gas)
                 brought = total_of(net.group, brought, 0)
@@ -373,10 +439,10 @@ def correct(net, h, allowed, kept, anew, sweeps):
                     vectors.correction[i] += step[i] * part
                     vectors.y[i] = vectors.history[0, i] + vectors.correction[i]
                 barrier(net.group)
-                own = corrector.norm(vectors.trial, vectors.weight, net.group)
-                size = own if not own < math.inf else max(size, own)
                 if SELF_HEATING:
                     cold = cold or not vectors.y[net.chemistry.invariants.shape[1]] > 0.0
+                own = corrector.norm(vectors.trial, vectors.weight, net.group)
+                size = own if not own < math.inf else max(size, own)
             if turn > 0:
                 rate = max(0.3 * rate, size / last)
             if size * min(rate, 1.0) <= allowed:
@@ -401,7 +467,7 @@ def put_rates_of_tank(net, k, gamma, renews, factors):
 
     Returns 0 if all pivots are sound.
     """
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     zone, vectors, setting = tank.zone, tank.vectors, setting_of(net, tank, k)
     put_entering(net, tank, k)
     corrector.put_rates(net.chemistry, zone, vectors, setting)
@@ -421,9 +487,9 @@ def settle(net, gamma, sweeps):
     """Put the corrections of energies and sums, after an iteration that has converged."""
     if EXCHANGES:
         for k in no_unroll(range(net.tanks)):
-            put_outflow(tank_at(net, k))
+            put_outflow(by_reference(in_hand(net, k)))
         for k in no_unroll(range(net.tanks)):
-            tank = by_reference(tank_at(net, k))
+            tank = by_reference(in_hand(net, k))
             put_entering(net, tank, k)
             gained = corrector.settled_gain(
                 net.chemistry, tank.zone, tank.vectors, setting_of(net, tank, k), gamma
@@ -437,7 +503,7 @@ def settle(net, gamma, sweeps):
 
 def error_at_end(net, k, constants, order):
     """The error of a tank over the allowed one; puts the temperature that its energy sets."""
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     zone, vectors, species = tank.zone, tank.vectors, tank.zone.matter.shape[1]
     error = formulas.error_of(vectors, constants.own, species)
     if SELF_HEATING and error <= 1.0:
@@ -455,7 +521,7 @@ def error_at_end(net, k, constants, order):
 
 def end_step(net, k, order, h, now, grid, place, out):
     """Go on with a tank after a step; returns the next place of the result."""
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     zone, vectors, own = tank.zone, tank.vectors, tank.own
     species, count, group = zone.matter.shape[1], vectors.y.size, net.group
     history, setting = vectors.history, setting_of(net, tank, k)
@@ -494,10 +560,11 @@ def end_step(net, k, order, h, now, grid, place, out):
 
 
 @no_refcount
-def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
+def integrate_network(net, grid, rtol, max_steps, outcome):
     """Integrate the tanks of a network, and fill their outcome."""
-    group, first = net.group, net.first
+    group, first, sweeps = net.group, net.first, sweeps_of(net)
     past, gain = net.lengths, net.gain
+    net.held[0] = -1
     for j in range(past.size):
         past[j] = 0.0
     for k in no_unroll(range(net.tanks)):
@@ -509,6 +576,7 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
     now, place, taken, repeated, status = 0.0, 1, 0, 0, endings.DONE
     ratio, failures, anew, broken = 0.0, 0, True, False
     while place < grid.size:
+        meet()
         if restarts:
             h = begin(net, h)
             order, waiting, failures, restarts = 1, 2, 0, False
@@ -557,7 +625,7 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
         now += h
         reached = place
         for k in no_unroll(range(net.tanks)):
-            put_entering_sums(net, tank_at(net, k), k, True)
+            put_entering_sums(net, by_reference(in_hand(net, k)), k, True)
         for k in no_unroll(range(net.tanks)):
             reached = end_step(net, k, order, h, now, grid, place, outcome.amounts[first + k])
         place = reached
@@ -569,7 +637,7 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
         ratio = constants.ratio if keeps else ratio
         if waiting <= 0 and most != 1.0:
             for k in no_unroll(range(net.tanks)):
-                vectors = tank_at(net, k).vectors
+                vectors = by_reference(in_hand(net, k)).vectors
                 below, above = formulas.errors_beside(vectors, constants, order, ratio, h)
                 low, high = max(low, below), max(high, above)
         chosen, factor, waiting = formulas.next_order(error, low, high, order, waiting, most)
@@ -588,11 +656,15 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
 
 
 def integrate_networks_cpu(
-    start, stop, chemistry, at, conditions, grid, rtol, max_steps, tanks, sweeps, outcome
+    start, stop, chemistry, at, conditions, grid, rtol, max_steps, tanks, outcome
 ):
     """Networks `start` to `stop`, one after another."""
     memory = np.zeros(tanks * tank_size(chemistry, at[ARRAYS]))
+    between, hot, held = np.zeros(2), np.zeros((5, 1)), np.zeros(1, np.int64)
     gain, lengths = np.zeros(nordsieck.MOST + 2), np.zeros(nordsieck.MOST + 2)
     for one in range(start, stop):
-        net = Net(chemistry, at, memory, gain, lengths, conditions, one * tanks, tanks, ONE)
-        integrate_network(by_reference(net), grid, rtol, max_steps, sweeps, by_reference(outcome))
+        net = Net(
+            chemistry, at, memory, between, hot, held, gain, lengths, conditions, one * tanks,
+            tanks, ONE,
+        )  # fmt: skip
+        integrate_network(by_reference(net), grid, rtol, max_steps, by_reference(outcome))
