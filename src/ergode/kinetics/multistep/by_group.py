@@ -19,7 +19,8 @@ from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.multistep.formulas import integrate_zone
 from ergode.kinetics.multistep.nordsieck import MOST
 from ergode.kinetics.multistep.room import ARRAYS, clear, room_of
-from ergode.kinetics.multistep.tanks import Net, integrate_network, tank_size
+from ergode.kinetics.multistep.tank_in_hand import Net, tank_size
+from ergode.kinetics.multistep.tanks import integrate_network
 
 # --- device functions -----------------------------------------------------------------------------
 

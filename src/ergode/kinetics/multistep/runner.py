@@ -44,7 +44,8 @@ from ergode.kinetics.multistep.lane_formulas import integrate_lanes_cpu
 from ergode.kinetics.multistep.lanes import LANES, WIDTH
 from ergode.kinetics.multistep.schedule import scheduled
 from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
-from ergode.kinetics.multistep.tanks import integrate_networks_cpu, tank_size
+from ergode.kinetics.multistep.tank_in_hand import tank_size
+from ergode.kinetics.multistep.tanks import integrate_networks_cpu
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import CHANGING, CLOSED, PLUG, STIRRED, Outcome
 

@@ -15,27 +15,33 @@ every tank also flows out and has its own diagonal.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import (
-    ByTarget,
-    by_reference,
-    no_refcount,
-    no_unroll,
-    noinline_cuda,
-    window,
-)
-from ergode.core.group import ONE, Group, barrier, meet, share, total_of
+from ergode.core.compiler.language import by_reference, no_refcount, no_unroll, noinline_cuda
+from ergode.core.group import ONE, barrier, meet, share, total_of
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_of, wall_at
 from ergode.kinetics.kernel_options import EXCHANGES, HEATING, OWN_TOLERANCES, SELF_HEATING, SUNLIT
 from ergode.kinetics.multistep import activities, corrector, formulas, nordsieck
-from ergode.kinetics.multistep.activities import Zone
-from ergode.kinetics.multistep.corrector import Vectors
 from ergode.kinetics.multistep.outside import begin_kept, put_first
-from ergode.kinetics.multistep.room import ARRAYS, clear, room_of
+from ergode.kinetics.multistep.room import ARRAYS, clear
+from ergode.kinetics.multistep.tank_in_hand import (
+    CAPACITY,
+    CARRIED,
+    DEFECT,
+    ENERGY,
+    ENTHALPY,
+    PEAK,
+    START,
+    STEEPEST,
+    Net,
+    apart,
+    in_hand,
+    memory_of,
+    tank_at,
+    tank_size,
+)
 from ergode.kinetics.network.projection import conserved
 from ergode.kinetics.tables import PRESSURE
 from ergode.models.constants import GAS_CONSTANT
@@ -44,109 +50,6 @@ from ergode.models.constants import GAS_CONSTANT
 
 SWEEPS, _NEARLY = 200, 0.1
 """Most sweeps; change of the solution over the allowed error at which they end."""
-# Numbers of a tank: temperature at the start of the step, and energy; enthalpy and heat capacity of
-# what flows out; heat capacity at the Jacobian; defect; steepest slope of temperature, and when.
-_START, _ENERGY, _ENTHALPY, _CARRIED, _CAPACITY, _DEFECT, _STEEPEST, _PEAK, _NUMBERS = range(9)
-
-
-class Tank(NamedTuple):
-    """A tank of a network."""
-
-    zone: Zone
-    vectors: Vectors
-    entering: np.ndarray  # [species_count + 2 + invariant_count]: as `ConditionHistory.inflow`
-    own: np.ndarray  # [_NUMBERS]
-    right: np.ndarray  # [variable_count]: right-hand side, and solution
-    step: np.ndarray
-
-
-class Net(NamedTuple):
-    """What all tanks of a network share."""
-
-    chemistry: tuple
-    at: np.ndarray  # where arrays of a tank begin
-    memory: np.ndarray
-    # What each thread has for itself. The first two are those of the tank in hand (see `Zone`), the
-    # third is its number, and negative before the first.
-    between: np.ndarray
-    hot: np.ndarray
-    held: np.ndarray
-    gain: np.ndarray
-    lengths: np.ndarray
-    conditions: tuple
-    first: int  # zone of the first tank
-    tanks: int
-    group: Group
-
-
-def tank_size(chemistry, last):
-    """Numbers of a tank, whose first arrays take `last`."""
-    count, (sums, species) = chemistry.absolute.size, chemistry.invariants.shape
-    return last + 7 + species + 2 + sums + _NUMBERS + 2 * count
-
-
-def memory_of(net, k):
-    """The memory of a tank, in a tuple."""
-    size = tank_size(net.chemistry, net.at[ARRAYS])
-    return (window(net.memory, k * size, (size,)),)
-
-
-def apart(net, k):
-    """The numbers of a tank that each thread has for itself while the tank is in hand."""
-    (mine,) = memory_of(net, k)
-    return (window(mine, net.at[ARRAYS], (7,)),)
-
-
-def tank_at(net, k):
-    """A tank; of one that is not in hand, temperatures are not to be used."""
-    chemistry, a = net.chemistry, net.at[ARRAYS]
-    count, (sums, species) = chemistry.absolute.size, chemistry.invariants.shape
-    (mine,) = memory_of(net, k)
-    zone, vectors = room_of(
-        chemistry, mine, mine, net.at, 0, net.between, net.hot, net.gain, net.lengths, net.group,
-    )  # fmt: skip
-    b = a + 7 + species + 2 + sums
-    c = b + _NUMBERS
-    return Tank(
-        zone, vectors, window(mine, a + 7, (species + 2 + sums,)), window(mine, b, (_NUMBERS,)),
-        window(mine, c, (count,)), window(mine, c + count, (count,)),
-    )  # fmt: skip
-
-
-def take(net, k):
-    """Take a tank in hand; begins in a barrier."""
-    between, hot, last = net.between, net.hot, int(net.held[0])
-    barrier(net.group)
-    if last != k:
-        if last >= 0 and net.group.rank == 0:
-            (kept,) = apart(net, last)
-            kept[0], kept[1] = between[0], between[1]
-            for i in range(5):
-                kept[2 + i] = hot[i, 0]
-        (found,) = apart(net, k)
-        between[0], between[1] = found[0], found[1]
-        for i in range(5):
-            hot[i, 0] = found[2 + i]
-        net.held[0] = k
-
-
-def _in_hand_cpu(net, k):
-    take(net, k)
-    return tank_at(net, k)
-
-
-@noinline_cuda
-def _in_hand_cuda(net, k):
-    take(net, k)
-    tank = by_reference(tank_at(net, k))
-    barrier(net.group)
-    return tank
-
-
-in_hand = ByTarget(cpu=_in_hand_cpu, cuda=_in_hand_cuda)
-"""``in_hand(net, k)`` is a tank, until another is taken in hand.
-
-On CUDA it is a reference: a warp has memory for one."""
 
 
 def setting_of(net, tank, k):
@@ -155,7 +58,7 @@ def setting_of(net, tank, k):
     passage, around = wall_at(conditions, 0, 0, 0.0)
     return activities.Setting(
         conditions.factors, conditions.density[0], conditions.sunlight[0] if SUNLIT else 1.0,
-        tank.own[_START], tank.own[_ENERGY], 0.0, passage, around,
+        tank.own[START], tank.own[ENERGY], 0.0, passage, around,
         conditions.inflow[tank.zone.matter.shape[1] + 1], tank.entering, (),
     )  # fmt: skip
 
@@ -186,8 +89,8 @@ def put_outflow(tank):
             energy, capacity = energy + gas * zone.hot[0, 0], capacity + gas
         barrier(zone.group)
         if zone.group.rank == 0:
-            tank.own[_ENTHALPY] = energy + capacity * (y[species] - zone.hot[0, 0])
-            tank.own[_CARRIED] = capacity
+            tank.own[ENTHALPY] = energy + capacity * (y[species] - zone.hot[0, 0])
+            tank.own[CARRIED] = capacity
         barrier(zone.group)
 
 
@@ -204,7 +107,7 @@ def put_entering(net, tank, k):
         if weight > 0.0:
             other = tank_at(net, j)
             for i in no_unroll(share(net.group, 0, species + 1)):
-                one = other.own[_ENTHALPY]
+                one = other.own[ENTHALPY]
                 if i < species:
                     one = other.vectors.y[i]
                 tank.entering[i] += weight * one
@@ -274,14 +177,14 @@ def begin_tank(net, k, out):
         hot = out[0, species]
     conserved(net.chemistry.invariants, vectors.y, vectors.gram, group)
     if group.rank == 0:
-        own[_START], own[_PEAK], own[_CAPACITY] = hot, math.nan, 1.0
+        own[START], own[PEAK], own[CAPACITY] = hot, math.nan, 1.0
     zone.between[0], zone.between[1] = math.inf, -math.inf
     barrier(group)
     if SELF_HEATING:
         activities.put_matter(net.chemistry, zone, hot, hot)
         energy, _ = activities.energy_of_zone(zone, vectors.y)
         if group.rank == 0:
-            own[_ENERGY] = energy
+            own[ENERGY] = energy
             vectors.history[0, count] = energy
     put_first(vectors, net.chemistry.invariants.shape[0])
     barrier(group)
@@ -311,7 +214,7 @@ def begin(net, span):
         for k in no_unroll(range(net.tanks)):
             tank = by_reference(in_hand(net, k))
             hot = tank.vectors.y[tank.zone.matter.shape[1]]
-            activities.put_matter(net.chemistry, tank.zone, tank.own[_START], hot)
+            activities.put_matter(net.chemistry, tank.zone, tank.own[START], hot)
             put_outflow(tank)
     for k in no_unroll(range(net.tanks)):
         tank = by_reference(in_hand(net, k))
@@ -351,7 +254,7 @@ def put_right(net, k, gamma, factored):
         energy, capacity = activities.energy_of_zone(zone, y)
         energy += capacity * (y[species] - zone.hot[0, 0])
         target = history[0, y.size] + corrector.gain_of_energy(zone, vectors, setting, gamma)
-        tank.right[species] = (target - energy) / (tank.own[_CAPACITY] * factored)
+        tank.right[species] = (target - energy) / (tank.own[CAPACITY] * factored)
     barrier(net.group)
 
 
@@ -377,10 +280,10 @@ def sweep(net, k):
                 for i in no_unroll(share(net.group, 0, species)):
                     brought += other.step[i] * (other.zone.matter[1, i] + gas)
                 brought = total_of(net.group, brought, 0)
-                brought += other.own[_CARRIED] * other.step[species]
+                brought += other.own[CARRIED] * other.step[species]
                 barrier(net.group)
                 if net.group.rank == 0:
-                    b[species] += weight * brought / tank.own[_CAPACITY]
+                    b[species] += weight * brought / tank.own[CAPACITY]
     barrier(net.group)
     corrector.solve_trial(net.chemistry, vectors)
     total = 0.0
@@ -476,7 +379,7 @@ def put_rates_of_tank(net, k, gamma, renews, factors):
         capacity = corrector.renew_slopes(net.chemistry, zone, vectors, setting, 1.0, 1.0)
         barrier(net.group)
         if net.group.rank == 0:
-            tank.own[_CAPACITY] = capacity
+            tank.own[CAPACITY] = capacity
         barrier(net.group)
     if factors:
         return corrector.renew_factors(net.chemistry, vectors, gamma, setting.renewal)
@@ -509,7 +412,7 @@ def error_at_end(net, k, constants, order):
     if SELF_HEATING and error <= 1.0:
         count, y = vectors.y.size, vectors.y
         energy = vectors.history[0, count] + vectors.correction[count]
-        setting = formulas.with_energy(setting_of(net, tank, k), tank.own[_START], energy)
+        setting = formulas.with_energy(setting_of(net, tank, k), tank.own[START], energy)
         formulas.put_temperature(net.chemistry, zone, setting.start, energy, y, species)
         if net.group.rank == 0:
             vectors.correction[species] = y[species] - vectors.history[0, species]
@@ -531,19 +434,19 @@ def end_step(net, k, order, h, now, grid, place, out):
     barrier(group)
     if SELF_HEATING:
         energy = history[0, count]
-        setting = formulas.with_energy(setting, own[_START], energy)
+        setting = formulas.with_energy(setting, own[START], energy)
         steepest, peak = formulas.fastest_heating(
-            history, order, species, count, h, grid[0] + now, 1.0, own[_STEEPEST], own[_PEAK]
+            history, order, species, count, h, grid[0] + now, 1.0, own[STEEPEST], own[PEAK]
         )
         barrier(group)
         if group.rank == 0:
-            own[_STEEPEST], own[_PEAK] = steepest, peak
+            own[STEEPEST], own[PEAK] = steepest, peak
     place, defect = formulas.fill_output(
-        net.chemistry, zone, vectors, setting, order, h, now, grid, place, own[_DEFECT], out
+        net.chemistry, zone, vectors, setting, order, h, now, grid, place, own[DEFECT], out
     )
     barrier(group)
     if group.rank == 0:
-        own[_DEFECT] = defect
+        own[DEFECT] = defect
     if SELF_HEATING:
         hot = history[0, species]
         activities.put_matter(net.chemistry, zone, setting.start, hot)
@@ -554,7 +457,7 @@ def end_step(net, k, order, h, now, grid, place, out):
             energy, _ = activities.energy_of_zone(zone, vectors.y)
         barrier(group)
         if group.rank == 0:
-            own[_START], own[_ENERGY], history[0, count] = hot, energy, energy
+            own[START], own[ENERGY], history[0, count] = hot, energy, energy
         barrier(group)
     return place
 
@@ -649,7 +552,7 @@ def integrate_network(net, grid, rtol, max_steps, outcome):
     for k in no_unroll(range(net.tanks)):
         own = tank_at(net, k).own
         if group.rank == 0:
-            endings.write(outcome, first + k, (status, taken, repeated, own[_DEFECT], own[_PEAK]))
+            endings.write(outcome, first + k, (status, taken, repeated, own[DEFECT], own[PEAK]))
 
 
 # --- CPU ------------------------------------------------------------------------------------------
