@@ -80,6 +80,16 @@ CASES = {
          "reactor": StirredTank({"H2": 1.0, "OH": 0.2}, [2e-9, 1e-8], 900.0, tank_count=2)},
         2e-8,
     ),
+    "formulas of sums and of the time": (
+        ergode.ReactionNetwork(
+            {"A": 1.0, "B": 0.5, "C": 0.0},
+            [
+                ergode.Reaction("A -> B", rate_constant=ergode.RateExpression("5 * (A + 2 * B)")),
+                ergode.Reaction("B -> C", rate_constant=ergode.RateExpression("C + sin(time)^2")),
+            ],
+        ),
+        {}, 2.0,
+    ),
     "sunlight and a power": (SUNNY, {"sunlight": Trajectory([0.0, 1.0], [1.0, 0.0])}, 2.0),
 }  # fmt: skip
 SOON = {"robertson", "two tanks"}

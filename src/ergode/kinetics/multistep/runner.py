@@ -19,10 +19,12 @@ from ergode.kinetics.block.launch import BlockLaunch, Launch
 from ergode.kinetics.block.schedule import INDEXABLE, WARP
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
+    COMPOSED,
     COMPRESSED,
     EXCHANGES,
     FED,
     FLOW,
+    FORMULAS,
     HEATING,
     MIXTURES,
     MOLECULES,
@@ -50,8 +52,8 @@ from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import CHANGING, CLOSED, PLUG, STIRRED, Outcome
 
 _USED = (
-    COMPRESSED, FED, FLOW, HEATING, MIXTURES, MOLECULES, MOVING, OWN_TOLERANCES, POWERS,
-    REVERSIBLE, SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
+    COMPOSED, COMPRESSED, FED, FLOW, FORMULAS, HEATING, MIXTURES, MOLECULES, MOVING,
+    OWN_TOLERANCES, POWERS, REVERSIBLE, SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
 )  # fmt: skip
 
 _REGISTERS = 128
@@ -60,7 +62,7 @@ _WARPS = 8
 _SHARED = 800
 """Numbers of a zone in shared memory, at most."""
 
-_ALONE = FED, MIXTURES, MOVING, POWERS, SUNLIT, OWN_TOLERANCES
+_ALONE = COMPOSED, FED, FORMULAS, MIXTURES, MOVING, POWERS, SUNLIT, OWN_TOLERANCES
 """With these, zones are integrated one at a time."""
 _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, half the time
 
@@ -130,7 +132,9 @@ def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunc
     tables = tables._replace(absolute=problem.tolerances[: tables.absolute.size])
     entries = tables.plan.column.size + 1
     derivatives = 3 * (tables.reactions.left.shape[1] + tables.reactions.right.shape[1])
-    if max(entries, derivatives + tables.slopes.power.shape[1]) >= INDEXABLE:
+    derivatives += tables.slopes.power.shape[1]
+    derivatives += tables.slopes.sum.shape[1] if bound[FORMULAS] else 0
+    if max(entries, derivatives) >= INDEXABLE:
         raise PlanError(
             f"the factors of the Jacobian have {entries} entries, and the rates {derivatives} "
             f"derivatives; at most {INDEXABLE - 1} are possible on '{device.name}': use "

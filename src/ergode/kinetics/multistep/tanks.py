@@ -24,6 +24,7 @@ from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_of, wall_at
 from ergode.kinetics.kernel_options import EXCHANGES, HEATING, OWN_TOLERANCES, SELF_HEATING, SUNLIT
 from ergode.kinetics.multistep import activities, corrector, formulas, nordsieck
+from ergode.kinetics.multistep.conditions import put_formula_inputs
 from ergode.kinetics.multistep.outside import begin_kept, put_first
 from ergode.kinetics.multistep.room import ARRAYS, clear
 from ergode.kinetics.multistep.tank_in_hand import (
@@ -66,7 +67,7 @@ def setting_of(net, tank, k):
 def weight_of(net, k, j):
     """The part of the flow into tank k that comes from tank j; at the end, from outside."""
     inflow = net.conditions.inflow
-    return inflow[net.first + k, inflow.shape[1] - 2 - net.tanks + j]
+    return inflow[net.first + k, inflow.shape[1] - 1 - net.tanks + j]
 
 
 def sweeps_of(net):
@@ -187,6 +188,8 @@ def begin_tank(net, k, out):
             own[ENERGY] = energy
             vectors.history[0, count] = energy
     put_first(vectors, net.chemistry.invariants.shape[0])
+    conditions = history_of(net.conditions, net.first + k)
+    put_formula_inputs(net.chemistry, zone, conditions, setting_of(net, tank, k), 0, 0, 0.0)
     barrier(group)
 
 
