@@ -239,8 +239,8 @@ def _slopes_of(
     read: list[tuple[int, int, int]] = []
     for r, place, j, weight in entries.sums():
         for i, value in entries.net[r].items():
-            found = whole + len(power) + len(read)
-            terms.setdefault((i, j), []).append((found, weight * value))
+            own = whole + len(power) + len(read)
+            terms.setdefault((i, j), []).append((own, weight * value))
         read.append((r, place, j))
     size = count + more
     pattern = np.zeros((size, size), bool)
