@@ -75,6 +75,7 @@ def integrate_networks(
                 tanks, group,
             )
         )  # fmt: skip
+        held[0] = -1
         cuda.syncwarp()
         integrate_network(net, grid, rtol, max_steps, outcome)
         index = next_member(group, counter)

@@ -89,9 +89,8 @@ class MultistepRunner:
             places, _ = room.places_of(room.shapes_of(tables, bound[SELF_HEATING], kept), 0)
             device.run(
                 cpu_kernel(integrate_networks_cpu, tuple(used.items())), zones.count // tanks,
-                tables._replace(absolute=problem.tolerances[: tables.absolute.size]),
-                np.array(places), zones.history, grid, options.rtol, options.max_steps, tanks,
-                outcome, piece=1,
+                tables._replace(absolute=problem.tolerances[: tables.absolute.size]), places,
+                zones.history, grid, options.rtol, options.max_steps, tanks, outcome, piece=1,
                 finished=lambda start, stop: finished(start * tanks, stop * tanks),
             )  # fmt: skip
             return

@@ -1,12 +1,12 @@
 """The memory of tanks that are connected, and the tank in hand.
 
-All arrays of a tank are in one piece of memory. A thread works on one tank at a time and has some
-numbers of that tank for itself, which go back to the memory when it takes another one in hand.
+All arrays of a tank are in one piece of memory. On CUDA a thread works on one tank at a time and
+has some numbers of that tank for itself. They go back to the memory when it takes another in hand.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,13 +38,13 @@ class Net(NamedTuple):
     """What all tanks of a network share."""
 
     chemistry: tuple
-    at: np.ndarray  # where arrays of a tank begin
+    at: Any  # where arrays of a tank begin: integers; on CUDA an array
     memory: np.ndarray
-    # What each thread has for itself. The first two are those of the tank in hand (see `Zone`), the
-    # third is its number, and negative before the first.
-    between: np.ndarray
-    hot: np.ndarray
-    held: np.ndarray
+    # What each thread has for itself: on CUDA those of the tank in hand (see `Zone`), and its
+    # number, which is negative before the first.
+    between: Any
+    hot: Any
+    held: Any
     gain: np.ndarray
     lengths: np.ndarray
     conditions: tuple
@@ -71,14 +71,29 @@ def apart(net, k):
     return (window(mine, net.at[ARRAYS], (7,)),)
 
 
+def _temperatures_cpu(net, k):
+    (mine,) = memory_of(net, k)
+    a = net.at[ARRAYS]
+    return window(mine, a, (2,)), window(mine, a + 2, (5, 1))
+
+
+def _temperatures_cuda(net, k):
+    return net.between, net.hot
+
+
+temperatures_of = ByTarget(cpu=_temperatures_cpu, cuda=_temperatures_cuda)
+"""``temperatures_of(net, k)`` are `between` and `hot` of a tank; on CUDA it has to be in hand."""
+
+
 def tank_at(net, k):
     """A tank; of one that is not in hand, temperatures are not to be used."""
     chemistry, a = net.chemistry, net.at[ARRAYS]
     count, (sums, species) = chemistry.absolute.size, chemistry.invariants.shape
     (mine,) = memory_of(net, k)
+    between, hot = temperatures_of(net, k)
     zone, vectors = room_of(
-        chemistry, mine, mine, net.at, 0, net.between, net.hot, net.gain, net.lengths, net.group,
-    )  # fmt: skip
+        chemistry, mine, mine, net.at, 0, between, hot, net.gain, net.lengths, net.group
+    )
     b = a + 7 + species + 2 + sums
     c = b + NUMBERS
     return Tank(
@@ -87,8 +102,8 @@ def tank_at(net, k):
     )  # fmt: skip
 
 
-def take(net, k):
-    """Take a tank in hand; begins in a barrier."""
+@noinline_cuda
+def _in_hand_cuda(net, k):
     between, hot, last = net.between, net.hot, int(net.held[0])
     barrier(net.group)
     if last != k:
@@ -102,22 +117,12 @@ def take(net, k):
         for i in range(5):
             hot[i, 0] = found[2 + i]
         net.held[0] = k
-
-
-def _in_hand_cpu(net, k):
-    take(net, k)
-    return tank_at(net, k)
-
-
-@noinline_cuda
-def _in_hand_cuda(net, k):
-    take(net, k)
     tank = by_reference(tank_at(net, k))
     barrier(net.group)
     return tank
 
 
-in_hand = ByTarget(cpu=_in_hand_cpu, cuda=_in_hand_cuda)
-"""``in_hand(net, k)`` is a tank, until another is taken in hand.
+in_hand = ByTarget(cpu=tank_at, cuda=_in_hand_cuda)
+"""``in_hand(net, k)`` is a tank, on CUDA until another is taken in hand.
 
-On CUDA it is a reference: a warp has memory for one."""
+There it is a reference: a warp has memory for one. It begins and ends in a barrier."""

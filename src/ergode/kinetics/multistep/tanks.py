@@ -470,7 +470,6 @@ def integrate_network(net, grid, rtol, max_steps, outcome):
     """Integrate the tanks of a network, and fill their outcome."""
     group, first, sweeps = net.group, net.first, sweeps_of(net)
     past, gain = net.lengths, net.gain
-    net.held[0] = -1
     for j in range(past.size):
         past[j] = 0.0
     for k in no_unroll(range(net.tanks)):
@@ -566,11 +565,9 @@ def integrate_networks_cpu(
 ):
     """Networks `start` to `stop`, one after another."""
     memory = np.zeros(tanks * tank_size(chemistry, at[ARRAYS]))
-    between, hot, held = np.zeros(2), np.zeros((5, 1)), np.zeros(1, np.int64)
     gain, lengths = np.zeros(nordsieck.MOST + 2), np.zeros(nordsieck.MOST + 2)
     for one in range(start, stop):
         net = Net(
-            chemistry, at, memory, between, hot, held, gain, lengths, conditions, one * tanks,
-            tanks, ONE,
-        )  # fmt: skip
+            chemistry, at, memory, (), (), (), gain, lengths, conditions, one * tanks, tanks, ONE
+        )
         integrate_network(by_reference(net), grid, rtol, max_steps, by_reference(outcome))
