@@ -18,7 +18,13 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import by_reference, no_refcount, no_unroll, noinline_cuda
+from ergode.core.compiler.language import (
+    by_reference,
+    no_refcount,
+    no_unroll,
+    noinline_cpu,
+    noinline_cuda,
+)
 from ergode.core.group import ONE, barrier, meet, share, total_of
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_of, wall_at
@@ -116,6 +122,7 @@ def put_entering(net, tank, k):
 
 
 @noinline_cuda
+@noinline_cpu
 def put_entering_sums(net, tank, k, turns):
     """Put the conserved sums of what flows into a tank, at the end of a step if it `turns`."""
     chemistry, species = net.chemistry, tank.zone.matter.shape[1]
@@ -137,6 +144,7 @@ def put_entering_sums(net, tank, k, turns):
     barrier(net.group)
 
 
+@noinline_cpu
 def settle_sums(net, gamma, sweeps):
     """Put the corrections of the conserved sums of all tanks, by sweeps."""
     species, place = net.chemistry.invariants.shape[1], 0
@@ -162,6 +170,7 @@ def settle_sums(net, gamma, sweeps):
             break
 
 
+@noinline_cpu
 def begin_tank(net, k, out):
     """Put a tank's amounts at first."""
     tank = by_reference(in_hand(net, k))
@@ -368,6 +377,7 @@ def correct(net, h, allowed, kept, anew, sweeps):
         again = True
 
 
+@noinline_cpu
 def put_rates_of_tank(net, k, gamma, renews, factors):
     """Compute the rates of a tank, and if asked its Jacobian and its factors.
 
@@ -407,6 +417,7 @@ def settle(net, gamma, sweeps):
     settle_sums(net, gamma, sweeps)
 
 
+@noinline_cpu
 def error_at_end(net, k, constants, order):
     """The error of a tank over the allowed one; puts the temperature that its energy sets."""
     tank = by_reference(in_hand(net, k))
@@ -425,6 +436,7 @@ def error_at_end(net, k, constants, order):
     return error
 
 
+@noinline_cpu
 def end_step(net, k, order, h, now, grid, place, out):
     """Go on with a tank after a step; returns the next place of the result."""
     tank = by_reference(in_hand(net, k))
