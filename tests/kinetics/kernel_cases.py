@@ -166,6 +166,5 @@ def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditio
             run_by.tableau,
             (rtol, limit),
             threads=threads,
-            tanks=zones.tank_count,
         )
     return mechanism, zones, launch

@@ -72,12 +72,6 @@ CASES = {
         VOLUME | {"reactor": StirredTank({"H2": line(4e-9, 1.0, 2.0), "OH": 0.2}, 2e-9,
                                          line(4e-9, 900.0, 1200.0), **FED)},
     ),
-    "tanks in series": (
-        GAS, START, [0.0, 4e-9],
-        VOLUME | {"temperature": [1500.0, 1300.0],
-                  "reactor": StirredTank({"H2": 1.0, "OH": 0.2}, [2e-9, 1e-9], 900.0,
-                                         tank_count=2)},
-    ),
     "stars, a volume over time": (
         CARBON, {"c12": 1.0}, [0.0, 1e-8],
         STARS | {"heating": "given-volume", "volume": line(1e-8, 1.0, 1.02, 0.98)},
@@ -139,12 +133,9 @@ def test_the_kernel_of_a_block_is_that_of_the_cpu(name, method):
 
 PRESSURE = HOT | {"heating": "constant-pressure"}
 WARM = {"temperature": np.linspace(1200.0, 2000.0, 5)}
-SIX = {"temperature": np.linspace(1200.0, 2000.0, 6)}
 END = (0.0, 1e-7, 1e-6)
 FLOW = {"H2": 1.0, "OH": 0.2}
 JUMP = Trajectory([0.0, 4e-7, 1e-6], [3.0, 1.0, 1.5])
-CHAIN = StirredTank({"H2": [1.0, 0.5], "OH": 0.2}, 2e-7, 900.0, tank_count=3)
-COLD = StirredTank({"H2": [1.0, 0.5], "OH": 0.2}, 2e-7, tank_count=3)
 DRAINED = StirredTank(FLOW, 2e-7, 900.0, outflow_ratio=[0.0, 0.3, 1.1])
 DOSED = StirredTank(
     {"H2": line(1e-6, 1.0, 2.0), "OH": 0.2}, np.geomspace(1e-7, 1e-6, 5),
@@ -172,9 +163,6 @@ ON_A_DEVICE = {
     "a wall at constant volume": VOLUME | WARM | {"wall": Wall(WALLS, 400.0, 2.0)},
     "a wall at constant pressure": PRESSURE | WARM | {"wall": Wall(WALLS, 400.0, 2.0)},
     "a wall that changes": VOLUME | WARM | {"wall": HEATED},
-    "tanks in series at constant volume": VOLUME | SIX | {"reactor": CHAIN},
-    "tanks in series at constant pressure": PRESSURE | SIX | {"reactor": CHAIN},
-    "tanks in series at given temperatures": HOT | SIX | {"reactor": COLD},
     "tanks whose mass changes": VOLUME | {"reactor": DRAINED},
     "tanks whose inflow changes, at constant volume": VOLUME | {"reactor": DOSED},
     "tanks whose inflow changes, at constant pressure": PRESSURE | {"reactor": DOSED},

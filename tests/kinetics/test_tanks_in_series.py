@@ -16,7 +16,7 @@ DECAY = ergode.ReactionNetwork(
 )
 
 
-@pytest.mark.parametrize(("rtol", "within"), [(1e-4, 5e-5), (1e-8, 1e-8)])
+@pytest.mark.parametrize(("rtol", "within"), [(1e-4, 1e-4), (1e-8, 1e-8)])
 def test_a_tracer_leaves_by_the_law_of_erlang(rtol, within):
     """A step at the inlet of n equal tanks: the sum of k exponential times, for the tank k."""
     n, times = 10, np.linspace(0.0, 4.0, 9)
@@ -61,7 +61,7 @@ def test_a_decay_is_steady_and_kept():
     last = found["concentration"][:, :, -1]
     exact = 2.0 / (1.0 + 0.5 * np.array([[3.0], [0.4]])) ** np.arange(1, 5)
     np.testing.assert_allclose(last[:, :, 0], exact, rtol=1e-6)
-    np.testing.assert_allclose(last.sum("species"), 2.0, rtol=1e-9)
+    np.testing.assert_allclose(last.sum("species"), 2.0, rtol=1e-7)
     scaled = integrate(
         DECAY, times=[0, 100], reactor=StirredTank({"A": 2.0}, 0.5, tank_count=4), device="cpu",
         rtol=1e-6, rate_factors=[0.4 / 3.0],
@@ -95,7 +95,7 @@ def test_one_tank_is_a_tank_and_the_first_of_several_is_one(tmp_path):
 @pytest.mark.exhaustive
 def test_tolerances_of_each_tank():
     """The tightest determines the steps; the order of names does not matter."""
-    options = {"times": [0, 1], "device": "cpu", "atol": 1e-12, "method": "rodas4"}
+    options = {"times": [0, 1], "device": "cpu", "atol": 1e-12}
     chain = StirredTank({"A": 2.0, "B": 0.1}, [0.5, 0.3], tank_count=2)
     tight = integrate(DECAY, reactor=chain, rtol=1e-8, **options)
     mixed = integrate(DECAY, reactor=chain, rtol=[1e-4, 1e-8], **options)

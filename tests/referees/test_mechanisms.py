@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fresh import fresh_seeds
+from jacobians import jacobians
 from mechanism_cases import mechanism
 
 import ergode
@@ -108,6 +109,37 @@ def test_mechanisms_that_cantera_ships(file, phase):
             compare(FOLDER / file, phase, 1)
     else:
         assert compare(FOLDER / file, phase, 1) == expected
+
+
+def jacobian_of_cantera(gas):
+    """For fixed coefficients; a named collider is a reactant, which Cantera skips with partners."""
+    partners = [one.third_body for one in gas.reactions()]
+    named = np.array([one is not None and one.name != "M" for one in partners])
+    parts = []
+    for skips in (True, False):
+        gas.derivative_settings = {"skip-third-bodies": skips, "skip-falloff": True}
+        part = gas.net_rates_of_progress_ddCi
+        parts.append(part.toarray() if hasattr(part, "toarray") else part)
+    change = gas.product_stoich_coeffs - gas.reactant_stoich_coeffs
+    return change @ np.where(named[:, None], parts[1], parts[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "phase"), [(file, name) for file, several in SHIPPED.items() for name in several]
+)
+def test_jacobians_of_mechanisms_that_cantera_ships(file, phase):
+    """Those of `bdf`, whose coefficients are fixed; `test_third_bodies` has the other part."""
+    network = ergode.read_cantera(FOLDER / file, phase=phase)
+    gas = ct.Solution(str(FOLDER / file), phase)
+    states = list(random_states(4, gas.n_species, 2))
+    hot, pressure, amounts = (np.array(part) for part in zip(*states, strict=True))
+    fractions = dict(zip(gas.species_names, amounts.T, strict=True))
+    found = jacobians(network, hot, 10 * pressure, fractions)
+    for own, state in zip(found, states, strict=True):
+        gas.TPX = state
+        exact = jacobian_of_cantera(gas)
+        np.testing.assert_allclose(own, exact, rtol=RTOL, atol=1e-12 * abs(exact).max())
 
 
 def test_all_else_that_cantera_ships_is_refused():

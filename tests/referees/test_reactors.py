@@ -331,6 +331,35 @@ def test_random_pistons_are_those_of_cantera(network, seed):
     assert wall.area > 0
 
 
+LIMITS = {
+    "UV": "constant-volume", "HP": "constant-pressure", "TV": None,
+    "TP": "isothermal-constant-pressure",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["bdf", "rodas4"])
+@pytest.mark.parametrize("constant", LIMITS)
+@pytest.mark.parametrize("seed", range(2))
+def test_equilibrium_is_the_limit_of_a_long_run(network, constant, seed, method):
+    """Of closed reactors with random hot mixtures, whatever is constant."""
+    rng, zones = np.random.default_rng([seed, 9]), 6
+    moles = {name: rng.exponential(size=zones) for name in ("H2", "O2", "H2O", "OH", "N2", "AR")}
+    given = {
+        "initial": moles, "temperature": rng.uniform(1400.0, 2800.0, zones),
+        "pressure": ATM * 10.0 ** rng.uniform(-1.0, 1.5, zones),
+    }  # fmt: skip
+    run = integrate(
+        network, times=[0.0, 1e4], heating=LIMITS[constant], rtol=1e-8, method=method,
+        device="cpu", **given,
+    ).isel(time=-1)  # fmt: skip
+    limit = ergode.kinetics.equilibrium(network, constant=constant, **given)
+    amounts = run["concentration"] / run["concentration"].sum("species")
+    np.testing.assert_allclose(amounts, limit["mole_fraction"], rtol=1e-5, atol=1e-12)
+    if "T" not in constant:
+        np.testing.assert_allclose(run["temperature"], limit["temperature"], rtol=1e-8)
+        np.testing.assert_allclose(run["pressure"], limit["pressure"], rtol=1e-7)
+
+
 def test_random_reactors_for_long(network):
     for seed in fresh_seeds():
         test_random_pistons_are_those_of_cantera(network, seed)

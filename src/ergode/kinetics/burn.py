@@ -58,7 +58,7 @@ def burn(
     screening: Literal["weak", "chugunov"] | None = None,
     minimum_temperature: float = 0.0,
     minimum_density: float = 0.0,
-    method: Literal["rodas4", "rosenbrock23", "asymptotic"] = "rodas4",
+    method: Literal["rodas4", "rosenbrock23", "bdf", "asymptotic"] = "rodas4",
     rtol: float | ArrayLike = 1e-4,
     atol: float | Mapping[str, float] | ArrayLike | None = None,
     max_steps: int = 100_000,

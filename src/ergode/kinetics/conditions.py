@@ -20,15 +20,12 @@ from ergode.kinetics.over_time import Trajectory, linear_at, tabulated
 from ergode.kinetics.pistons import Piston
 from ergode.kinetics.reactors import Given, PlugFlow, StirredTank
 from ergode.kinetics.tables import (
-    ALONE,
-    BRANCHED,
     CHANGING,
     CLOSED,
     FIXED,
     NO_WALL,
     PLUG,
     PRESSURE,
-    SERIES,
     STEADY,
     STILL,
     STIRRED,
@@ -89,16 +86,6 @@ class Zones:
     def is_diluted(self) -> bool:
         """Whether concentrations are not the amounts: of molecules whose volume or mass changes."""
         return self.is_compressed or (self.flow == STIRRED and self.history.times.size > 1)
-
-    @property
-    def connected(self) -> int:
-        """How tanks are connected: `ALONE`, `SERIES` or `BRANCHED`."""
-        tanks, inflow = self.tank_count, self.history.inflow
-        if tanks == 1:
-            return ALONE
-        parts = inflow[:tanks, inflow.shape[1] - 2 - tanks : inflow.shape[1] - 2]
-        others = parts - np.diag(np.diag(parts, -1), -1)
-        return BRANCHED if others.any() or inflow[1:tanks, -2].any() else SERIES
 
     @property
     def walled(self) -> int:

@@ -356,8 +356,7 @@ def integrate(
             zones.heating,
             zones.flow,
             by_zone=by_zone,
-            connected=zones.connected,
-            on_gpu=device.is_cuda,
+            connected=zones.tank_count > 1,
         )
     )
     tolerances = asked.filled(mechanism, scale)

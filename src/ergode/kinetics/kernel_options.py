@@ -35,8 +35,6 @@ HEATING = option(FIXED)
 """Whether the temperature is a variable: `FIXED`, `VOLUME` or `PRESSURE`."""
 FED = option(False)
 """Whether the inflow of a stirred tank changes in time."""
-CHAINED = option(False)
-"""Whether zones are tanks in series, for kernels of a GPU."""
 FLOW = option(CLOSED)
 """What flows in and out: `CLOSED`, `STIRRED` or `PLUG`."""
 SELF_HEATING = option(False)

@@ -66,7 +66,7 @@ class Problem:
     heating: int  # `FIXED`, `VOLUME` or `PRESSURE`
     flow: int  # `CLOSED`, `STIRRED` or `PLUG`
     moving: int  # `STILL`, `MOBILE` or `INERT`
-    tank_count: int  # of a chain
+    tank_count: int  # of a network
     # Bindings of all kernels, and of those that may heat a zone.
     bound: tuple[tuple[Any, Any], ...]
     matter: tuple[tuple[Any, Any], ...]
@@ -130,7 +130,7 @@ def rate_bindings(mechanism: Mechanism, heating: int) -> dict[Any, Any]:
 def bindings_of(mechanism: Mechanism, zones: Zones) -> dict[Any, Any]:
     """Bindings of all kernels that integrate."""
     timed = zones.history.times.size > 1
-    varies = mechanism.has_third_bodies or mechanism.has_plasma or timed or zones.tank_count > 1
+    varies = mechanism.has_third_bodies or mechanism.has_plasma or timed
     return rate_bindings(mechanism, zones.heating) | {
         kernel_options.DYNAMIC: zones.heating != FIXED or varies,
         kernel_options.TIMED: timed,

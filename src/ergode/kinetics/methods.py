@@ -17,7 +17,7 @@ from ergode.kinetics.implicit.runner import ImplicitRunner
 from ergode.kinetics.launch import Runner
 from ergode.kinetics.multistep.runner import MultistepRunner
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import ALONE, BRANCHED, CLOSED, FIXED, SERIES
+from ergode.kinetics.tables import CLOSED, FIXED
 
 MethodName = Literal[
     "auto", "rodas4", "rosenbrock23", "bdf", "asymptotic", "quasi-steady-state",
@@ -47,25 +47,17 @@ class Method(methods.Method):
         flow: int = CLOSED,
         *,
         by_zone: bool = False,
-        connected: int = ALONE,
-        on_gpu: bool = False,
+        connected: bool = False,
     ) -> str | None:
         """Why zones of this network, heating and flow cannot be integrated; None if they can.
 
-        `by_zone` tells whether zones have tolerances of their own, `connected` how tanks are.
+        `by_zone` tells whether zones have tolerances of their own, `connected` whether they are
+        connected tanks.
         """
-        if self.multistep and connected != ALONE and on_gpu:
-            other = " or 'rodas4'" if connected == SERIES else ""
-            return f"integrates connected tanks on a CPU alone; use device='cpu'{other}"
-        if not self.multistep and connected == BRANCHED:
-            return "cannot integrate tanks that branch or flow back; use 'bdf' and device='cpu'"
+        if not self.multistep and connected:
+            return "cannot integrate connected tanks; use 'bdf'"
         if self.multistep and mechanism.nuclear:
             return "is for chemistry, and the network has nuclei; use 'rodas4'"
-        instead = " in tanks that branch" if connected == BRANCHED else "; use 'rodas4'"
-        if self.multistep and mechanism.has_formulas:
-            return f"cannot integrate a RateExpression{instead}"
-        if self.multistep and mechanism.has_composed:
-            return f"cannot integrate coefficients on tables or with branches{instead}"
         if by_zone and not self.implicit:
             return "has no tolerances by zone; give rtol and atol for all zones, or use 'rodas4'"
         if flow != CLOSED and not self.implicit:
@@ -160,13 +152,12 @@ def suited(mechanism: Mechanism, zones: Zones, device: Device) -> tuple[Method, 
     # A temperature or a sunlight over time begins the history anew wherever its slope jumps.
     hot = zones.history.temperature
     suits = not mechanism.has_sunlight and (hot == hot[:, :1]).all()
+    suits = suits and not mechanism.has_formulas and not mechanism.has_composed
     # On a GPU few species at a given temperature take less time by a thread of each zone.
     large = zones.heating != FIXED or zones.amounts.shape[1] > SMALL
-    refused = one.why_unsupported(
-        mechanism, zones.heating, zones.flow, connected=zones.connected, on_gpu=device.is_cuda
-    )
-    if zones.connected == BRANCHED:
-        return one, "tanks that branch or flow back"
+    refused = one.why_unsupported(mechanism, zones.heating, zones.flow)
+    if zones.tank_count > 1:
+        return one, "connected tanks"
     if mechanism.molecular and suits and (large or not device.is_cuda) and not refused:
         return one, _CHEMISTRY_REASON
     return choose("auto")

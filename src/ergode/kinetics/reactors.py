@@ -362,7 +362,7 @@ class StirredTank:
             return rows
         by_chain = contents.reshape(-1, tanks)
         parts = between * (by_chain[:, :, None] / by_chain[:, None, :])
-        return np.c_[rows, parts.reshape(-1, tanks), fed, ratio]
+        return np.c_[rows, parts.reshape(-1, tanks), fed]
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,6 @@ CLOSED, STIRRED, PLUG = 0, 1, 2
 """Nothing flows in or out; or the zone is a stirred tank, or moves along a tube."""
 
 
-ALONE, SERIES, BRANCHED = 0, 1, 2
 """What flows out of a tank is gone; or flows into the next one; or into others in any way."""
 
 
@@ -56,11 +55,10 @@ class ConditionHistory(NamedTuple):
     # float64 [zone_count, species_count + 3 + invariant_count]: of stirred tanks: amounts of the
     # inflow, of the mass in the zone; their enthalpy [erg]; one over the residence time; conserved
     # sums of the inflow; change of the mass over that at first. Of connected tanks also the parts
-    # of the flow in that come from each tank, times the ratio of the masses, [tank_count]; the part
-    # from outside; the mass over that of the tank before. `rodas4` writes the inflow there. If
-    # the inflow changes, also the flow over the mass, and one over the mass: kernels write
-    # both, and the inflow. Of plug flow, shape [zone_count, 1]: one over the velocity at the inlet.
-    # Otherwise ``()``.
+    # of the flow in that come from each tank, times the ratio of the masses, [tank_count], and the
+    # part from outside. If the inflow changes, also the flow over the mass, and one over the mass:
+    # kernels write both, and the inflow. Of plug flow, shape [zone_count, 1]: one over the velocity
+    # at the inlet. Otherwise ``()``.
     inflow: Any = ()
     # float64 [zone_count, knot_count + 1]: sunlight, then its largest value in the zone; ``()``
     # where no coefficient depends on it.

@@ -151,7 +151,9 @@ def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
 
 @intrinsic
 def by_reference(context, record):  # type: ignore[no-untyped-def]
-    """The record in shared memory; a barrier has to follow."""
+    """The record in shared memory; a barrier has to follow. A reference stays as it is."""
+    if isinstance(record, Reference):
+        return record(record), lambda context, builder, signature, arguments: arguments[0]
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         kind = signature.return_type

@@ -7,9 +7,8 @@ from ergode.core.group import group_of_block, next_member
 from ergode.kinetics import endings
 from ergode.kinetics.block.elimination import TILE
 from ergode.kinetics.condition_history import history_of
-from ergode.kinetics.implicit.chain import chain_count, chain_in, integrate_chain
 from ergode.kinetics.implicit.rosenbrock import StepVectors, integrate_zone
-from ergode.kinetics.kernel_options import CHAINED, DYNAMIC, FED, POWERS, THIRD_BODIES
+from ergode.kinetics.kernel_options import DYNAMIC, FED, POWERS, THIRD_BODIES
 from ergode.kinetics.network.projection import STAGES
 from ergode.kinetics.physics.formulas import memory_count
 from ergode.kinetics.physics.third_bodies import slope_count
@@ -45,25 +44,21 @@ def partial_count(system: BlockSystem) -> int:
     return max(system.tail.size, *(part.place_count for part in parts))
 
 
-def scratch_count(system: BlockSystem, stages: int = 0, tanks: int = 1) -> int:
-    """Numbers that a block keeps in device memory, for a method and a chain of tanks."""
+def scratch_count(system: BlockSystem) -> int:
+    """Numbers that a block keeps in device memory."""
     rates = system.rates
     numbers = rates.slot_count + rates.slope_count + rates.order.size + len(rates.efficiency)
     numbers += rates.memory_count
-    numbers += 4 * system.pivot.size + system.flows.value_count
-    if tanks > 1:
-        invariants, species = system.invariants.shape
-        numbers += chain_count(system.pivot.size, species, invariants, stages, tanks)
-    return numbers
+    return numbers + 4 * system.pivot.size + system.flows.value_count
 
 
 # --- device functions -----------------------------------------------------------------------------
 
 
 def integrate_block(
-    system, several, method, history, grid, rtol, max_steps, tanks, scratch, counter, outcome
+    system, several, method, history, grid, rtol, max_steps, scratch, counter, outcome
 ):
-    """Zones from a queue, or chains of tanks, each by one block."""
+    """Zones from a queue, each by one block."""
     count, species = system.pivot.size, system.invariants.shape[1]
     invariants, width = system.invariants.shape[0], system.pivot.size + 1
     rates, tail = system.rates, system.tail_count * system.tail_count
@@ -110,19 +105,9 @@ def integrate_block(
         shared[d : min(d + count, e)], mine[volumes:columns], shared[stages:k], shared[0:matrix],
         shared[c:d], shared[f:g], shared[pivoting:end], cuda.local.array(TILE, real),
     )  # fmt: skip
-    if CHAINED:
-        chain = chain_in(mine[behind : mine.size], count, species, invariants, method.m.size, tanks)
-        one = next_member(workspace.group, counter)
-        while (one + 1) * tanks <= outcome.amounts.shape[0]:
-            integrate_chain(
-                system, method, workspace, vectors, chain, history, one * tanks, tanks, grid, rtol,
-                max_steps, outcome,
-            )  # fmt: skip
-            one = next_member(workspace.group, counter)
-    else:
-        integrate_from_queue(
-            system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
-        )
+    integrate_from_queue(
+        system, method, workspace, vectors, history, grid, rtol, max_steps, counter, outcome
+    )
 
 
 def integrate_from_queue(

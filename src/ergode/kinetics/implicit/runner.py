@@ -27,7 +27,6 @@ from ergode.kinetics.block.launch import (
 from ergode.kinetics.block.schedule import INDEXABLE, block_system_of
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.implicit import by_block
-from ergode.kinetics.implicit.chain import integrate_chains_cpu
 from ergode.kinetics.implicit.rosenbrock import integrate_cpu
 from ergode.kinetics.implicit.system import coupled, system_of
 from ergode.kinetics.implicit.unrolled import (
@@ -35,7 +34,7 @@ from ergode.kinetics.implicit.unrolled import (
     integrate_unrolled,
     unrolled_bindings,
 )
-from ergode.kinetics.kernel_options import CHAINED, DYNAMIC, FED
+from ergode.kinetics.kernel_options import DYNAMIC, FED
 from ergode.kinetics.launch import Problem, cpu_kernel
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.electron_table import electron_table
@@ -65,17 +64,8 @@ class ImplicitRunner:
         finished: Callable[[int, int], None],
     ) -> None:
         """Integrate all zones and fill `outcome`."""
-        options, tanks = problem.options, zones.tank_count
+        options = problem.options
         system = _with_state(_tables(*problem.case), problem)
-        if tanks > 1:
-            device.run(
-                cpu_kernel(integrate_chains_cpu, problem.bound + problem.matter),
-                zones.count // tanks, system._replace(absolute=problem.tolerances),
-                coefficients_of(self.tableau), zones.history, grid, options.rtol,
-                options.max_steps, tanks, outcome, piece=1,
-                finished=lambda start, stop: finished(start * tanks, stop * tanks),
-            )  # fmt: skip
-            return
         device.run(
             cpu_kernel(integrate_cpu, problem.bound + problem.matter), zones.count,
             system._replace(absolute=problem.tolerances), coefficients_of(self.tableau),
@@ -85,8 +75,7 @@ class ImplicitRunner:
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
         """A prepared launch of the kernel on a CUDA device for this number of zones; cached."""
-        one = zone_count // problem.tank_count
-        few, many = are_few(one, device), are_many(one, device)
+        few, many = are_few(zone_count, device), are_many(zone_count, device)
         return _launch(self.tableau, problem, device, few, many)
 
 
@@ -121,14 +110,12 @@ def _launch(tableau: Tableau, problem: Problem, device: Device, few: bool, many:
     options = (problem.options.rtol, problem.options.max_steps)
     case = problem.case
     system = _with_state(_tables(*case), problem)
-    if many and problem.tank_count == 1 and not bindings[DYNAMIC] and can_be_unrolled(system):
+    if many and not bindings[DYNAMIC] and can_be_unrolled(system):
         system = system._replace(absolute=problem.tolerances)
         return thread_launch(device, bindings, system, tableau, options)
     blocks = _with_state(_block_tables(*case, few), problem)
     blocks = blocks._replace(absolute=problem.tolerances)
-    return block_launch(
-        device, bindings, blocks, tableau, options, few=few, tanks=problem.tank_count
-    )
+    return block_launch(device, bindings, blocks, tableau, options, few=few)
 
 
 def block_launch(
@@ -139,7 +126,6 @@ def block_launch(
     options: tuple[float, int],  # rtol and max_steps
     *,
     few: bool = False,  # whether each multiprocessor has at most one zone
-    tanks: int = 1,  # of a chain
     # Threads of a block; the default depends on the size of the network.
     threads: int | None = None,
 ) -> BlockLaunch:
@@ -154,16 +140,16 @@ def block_launch(
     stages = len(tableau.m)
     kernel = kernels.cuda_kernel(
         by_block.integrate_block, registers=registers,
-        bindings={**bindings, **tiles(system, threads), KIND: BLOCK, CHAINED: tanks > 1},
+        bindings={**bindings, **tiles(system, threads), KIND: BLOCK},
     )  # fmt: skip
     tables = (
         put_table(device, system), by_block.partial_count(system),
         put_table(device, coefficients_of(tableau)),
     )  # fmt: skip
     return BlockLaunch(
-        device, kernel, tables, (*options, tanks), threads=threads,
+        device, kernel, tables, options, threads=threads,
         shared_count=by_block.shared_count(system, stages, bindings[DYNAMIC], bindings[FED]),
-        scratch_count=by_block.scratch_count(system, stages, tanks), together=tanks,
+        scratch_count=by_block.scratch_count(system),
     )  # fmt: skip
 
 

@@ -17,9 +17,11 @@ from ergode.core.math.elementary import exp, log
 from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.block.segments import block_sums
 from ergode.kinetics.kernel_options import (
+    COMPOSED,
     COMPRESSED,
     EXCHANGES,
     FLOW,
+    FORMULAS,
     HEATING,
     MIXTURES,
     MOLECULES,
@@ -41,6 +43,8 @@ from ergode.kinetics.multistep.outside import (
     widening,
 )
 from ergode.kinetics.network.mechanism import put_powers
+from ergode.kinetics.physics.composed import composed_coefficients
+from ergode.kinetics.physics.formulas import formula_coefficients, memory_count
 from ergode.kinetics.physics.rates import add_sunlight, jump_of, range_at
 from ergode.kinetics.physics.third_bodies import slope_count, third_bodies
 from ergode.kinetics.tables import PLUG, PRESSURE
@@ -79,7 +83,8 @@ class Zone(NamedTuple):
     exponential: np.ndarray  # [row_count]: the distinct exponentials
     # [2, slot_count]: coefficients; and those that do not depend on partners.
     slots: np.ndarray
-    slopes: np.ndarray  # d ln k / d ln M, which is not used
+    # d ln k / d ln M, which is not used; behind, derivatives of formulas by sums.
+    slopes: np.ndarray
     partners: np.ndarray  # [set_count]: concentrations of partners
     # [3, falloff_count]: logarithm of the centre; reduced pressure; factor.
     falloff: np.ndarray
@@ -96,6 +101,7 @@ class Zone(NamedTuple):
     rate: np.ndarray
     derivative: np.ndarray  # of rates with respect to activities
     partial: np.ndarray  # workspace of sums by many threads
+    memory: np.ndarray  # of formulas (see `Rates.memory_count`)
     group: Group  # the threads that share the zone
 
 
@@ -117,8 +123,14 @@ def zone_of(chemistry):
         rows_of(3, laws.falloff.shape[1]),
         rows_of(12, species), row_of(2), rows_of(5, 1), rows_of(3, species), activity,
         rows_of(2, whole),
-        row_of(3 * (whole + pairs) + chemistry.slopes.power.shape[1]), row_of(0), ONE,
+        row_of(3 * (whole + pairs) + further_slopes(chemistry.slopes)), row_of(0),
+        row_of(memory_count(laws.rates)), ONE,
     )  # fmt: skip
+
+
+def further_slopes(slopes):
+    """Number of derivatives besides those of three reactants and products."""
+    return slopes.power.shape[1] + (slopes.sum.shape[1] if FORMULAS else 0)
 
 
 @noinline
@@ -221,6 +233,9 @@ def put_heat(chemistry, zone, setting, temperature):
             total += factor * found[laws.row[k]]
         zone.slots[0, laws.slot[count]] = total
     barrier(group)
+    if COMPOSED:
+        composed_coefficients(laws.rates, temperature, 1.0, zone.slots[0], group)
+        barrier(group)
     if SUNLIT and not THIRD_BODIES:
         add_sunlight(laws.rates, setting.sunlight, zone.slots[0], group)
         barrier(group)
@@ -329,13 +344,17 @@ def put_partners(chemistry, zone, temperature, density, y, sunlight):
 
 def constant_of(reactions, zone, r):
     """K of a reaction: its coefficient times q of the reactants."""
-    K = zone.slots[0, reactions.coefficient[r]]
+    return times_volumes(reactions, zone, r, zone.slots[0, reactions.coefficient[r]])
+
+
+def times_volumes(reactions, zone, r, value):
+    """A number times q of the reactants of a reaction."""
     if REVERSIBLE and SELF_HEATING:
         q, left = zone.activity, reactions.left
-        K *= q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
+        value *= q[0, left[0, r]] * q[0, left[1, r]] * q[0, left[2, r]]
     elif REVERSIBLE:
-        K *= zone.rate[1, r]
-    return K
+        value *= zone.rate[1, r]
+    return value
 
 
 def put_change(chemistry, zone, density, per, y, change):
@@ -411,6 +430,12 @@ def change_of(chemistry, zone, setting, temperature, y, change):
         put_heat(chemistry, zone, setting, temperature)
     if THIRD_BODIES:
         put_partners(chemistry, zone, temperature, density, y, setting.sunlight)
+    if FORMULAS:
+        formula_coefficients(
+            chemistry.laws.rates, temperature, 1.0, zone.partners, zone.memory, zone.slots[0],
+            zone.slopes, zone.group,
+        )  # fmt: skip
+        barrier(zone.group)
     per = setting.renewal if FLOW == PLUG else 1.0 / density
     put_change(chemistry, zone, density, per, y, change)
     add_flow(zone, setting, y, change)
@@ -474,12 +499,21 @@ def put_jacobian(chemistry, zone, pace, renews, values):
             found[behind + 3 * r + 1] = K * a * c
             found[behind + 3 * r + 2] = K * a * b
     barrier(zone.group)
+    behind = 3 * (left.shape[1] + right.shape[1])
     if POWERS:
-        behind += 3 * right.shape[1]
         size = zone.matter.shape[1] + chemistry.powers.start.size
         for count in no_unroll(share(zone.group, 0, slopes.power.shape[1])):
             own = z[2, size + slopes.power[1, count]]
             found[behind + count] = found[slopes.power[0, count]] * own
+        barrier(zone.group)
+    if FORMULAS:
+        behind += slopes.power.shape[1]
+        first = zone.slopes.size - chemistry.laws.rates.formulas.sum.size
+        for count in no_unroll(share(zone.group, 0, slopes.sum.shape[1])):
+            r, j = slopes.sum[0, count], slopes.sum[2, count]
+            K = times_volumes(reactions, zone, r, zone.slopes[first + slopes.sum[1, count]])
+            reactants = z[2, left[0, r]] * z[2, left[1, r]] * z[2, left[2, r]]
+            found[behind + count] = K * reactants * z[0, j]
         barrier(zone.group)
     sum_slopes(chemistry, zone, pace, renews, values)
 

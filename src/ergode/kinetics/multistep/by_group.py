@@ -19,6 +19,8 @@ from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.multistep.formulas import integrate_zone
 from ergode.kinetics.multistep.nordsieck import MOST
 from ergode.kinetics.multistep.room import ARRAYS, clear, room_of
+from ergode.kinetics.multistep.tank_in_hand import Net, tank_size
+from ergode.kinetics.multistep.tanks import integrate_network
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -52,4 +54,28 @@ def integrate_group(
         )  # fmt: skip
         if group.rank == 0:
             endings.write(outcome, index, found)
+        index = next_member(group, counter)
+
+
+def integrate_networks(
+    chemistry, at, history, grid, rtol, max_steps, tanks, scratch, counter, outcome
+):
+    """Networks of tanks from a queue, each by one warp; all arrays are in device memory."""
+    size = tanks * tank_size(chemistry, at[ARRAYS])
+    mine = window(scratch[cuda.blockIdx.x], np.int64(cuda.threadIdx.x >> 5) * size, (size,))
+    between, hot = cuda.local.array(2, real), cuda.local.array((5, 1), real)
+    held = cuda.local.array(1, np.int64)
+    gain, lengths = cuda.local.array(STEPS, real), cuda.local.array(STEPS, real)
+    group = Group(thread_in_group(), WARP, (), (), ())
+    index = next_member(group, counter)
+    while (index + 1) * tanks <= outcome.amounts.shape[0]:
+        net = by_reference(
+            Net(
+                chemistry, at, mine, between, hot, held, gain, lengths, history, index * tanks,
+                tanks, group,
+            )
+        )  # fmt: skip
+        held[0] = -1
+        cuda.syncwarp()
+        integrate_network(net, grid, rtol, max_steps, outcome)
         index = next_member(group, counter)

@@ -12,6 +12,7 @@ from ergode.kinetics.condition_history import history_at, wall_at
 from ergode.kinetics.kernel_options import (
     COMPRESSED,
     FED,
+    FORMULAS,
     MOVING,
     SELF_HEATING,
     SUNLIT,
@@ -19,6 +20,7 @@ from ergode.kinetics.kernel_options import (
 )
 from ergode.kinetics.multistep import activities
 from ergode.kinetics.multistep.outside import flow_at
+from ergode.kinetics.physics.formulas import put_inputs
 from ergode.kinetics.tables import CHANGING
 
 # --- device functions -----------------------------------------------------------------------------
@@ -52,6 +54,17 @@ def setting_over_time(conditions, zone, sums, setting, below, last, since):
     )  # fmt: skip
 
 
+def put_formula_inputs(chemistry, zone, conditions, setting, below, last, since):
+    """Put what formulas read besides amounts and temperature; ends in a barrier."""
+    if FORMULAS:
+        barrier(zone.group)
+        put_inputs(
+            chemistry.laws.rates, conditions, setting.sunlight, below, last, since, zone.memory,
+            zone.group,
+        )  # fmt: skip
+        barrier(zone.group)
+
+
 def after_jump(times, below):
     """The knot after those that lie side by side with the knot `below`."""
     while below + 2 < times.size and times[below + 1] - times[below] <= max(
@@ -69,7 +82,7 @@ def begins_anew(chemistry, zone, before, after, history, y, h, weight):
     follow, and amounts have a bend in their slopes at most.
     """
     anew = True
-    if (COMPRESSED or WALLED == CHANGING) and not (SUNLIT or FED):
+    if (COMPRESSED or WALLED == CHANGING) and not (SUNLIT or FED or FORMULAS):
         species = zone.matter.shape[1]
         hot = history[0, species]
         activities.put_matter(chemistry, zone, after.start, hot)

@@ -37,6 +37,7 @@ from ergode.kinetics.multistep.conditions import (
     SMOOTH,
     after_jump,
     begins_anew,
+    put_formula_inputs,
     setting_over_time,
 )
 from ergode.kinetics.multistep.outside import begin_kept, flow_at, put_first
@@ -357,6 +358,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         conditions.factors, conditions.density[0], light, hot, 0.0, 0.0, passage, around, renewal,
         conditions.inflow, conditions.motion,
     )  # fmt: skip
+    put_formula_inputs(chemistry, zone, conditions, setting, 0, 0, 0.0)
     if not SELF_HEATING:
         activities.put_heat(chemistry, zone, setting, hot)
     else:
@@ -383,6 +385,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         if restarts:
             if TIMED:
                 setting = setting_over_time(conditions, zone, sums, setting, below, below, since)
+                put_formula_inputs(chemistry, zone, conditions, setting, below, below, since)
                 if not SELF_HEATING:
                     activities.put_heat(chemistry, zone, setting, setting.start)
             h = begin(chemistry, zone, vectors, setting, h)
@@ -398,6 +401,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 nordsieck.rescale(history, order, allowed / h, group)
                 h = allowed
             setting = setting_over_time(conditions, zone, sums, setting, below, last, since + h)
+            put_formula_inputs(chemistry, zone, conditions, setting, below, last, since + h)
             if not SELF_HEATING:
                 activities.put_heat(chemistry, zone, setting, setting.start)
         nordsieck.predict(history, order, group)

@@ -12,11 +12,12 @@ from math import prod
 from ergode.core.compiler.language import window
 from ergode.core.group import barrier, share
 from ergode.kinetics.kernel_options import POWERS, SELF_HEATING, THIRD_BODIES
-from ergode.kinetics.multistep.activities import Zone
+from ergode.kinetics.multistep.activities import Zone, further_slopes
 from ergode.kinetics.multistep.corrector import Vectors
 from ergode.kinetics.multistep.nordsieck import MOST
 from ergode.kinetics.multistep.outside import NUMBERS, kept_count
 from ergode.kinetics.multistep.tables import Chemistry
+from ergode.kinetics.physics.formulas import memory_count
 from ergode.kinetics.physics.third_bodies import slope_count
 
 Shape = tuple[int, ...]
@@ -32,6 +33,7 @@ def shapes_of(chemistry: Chemistry, heats: bool, kept: int) -> list[Shape]:
     species, count = reactions.start.size - 1, chemistry.absolute.size
     whole, pairs = reactions.left.shape[1], reactions.right.shape[1]
     width = species + 1 + (powers.power_count + powers.species.size if powers else 0)
+    read = slopes.sum.shape[1] if len(slopes.sum) else 0
     parts = (schedule.changes, schedule.slopes) if schedule else ()
     partial = max((part.place_count for part in parts), default=0)
     return [
@@ -40,8 +42,8 @@ def shapes_of(chemistry: Chemistry, heats: bool, kept: int) -> list[Shape]:
         (MOST + 1, count + kept), (1 if heats else 2, whole), (1 if heats else 2, laws.slot_count),
         (chemistry.plan.column.size + 1,), (count,), (laws.exponent.shape[1],), (12, species),
         ((sums + 3) * sums,), (partial,), (laws.rates.slope_count,), (count,), (count,),
-        (3 * (whole + pairs) + slopes.power.shape[1],), (slopes.entry.shape[1],),
-        (count + NUMBERS,),
+        (3 * (whole + pairs) + slopes.power.shape[1] + read,), (slopes.entry.shape[1],),
+        (count + NUMBERS,), (laws.rates.memory_count,),
     ]  # fmt: skip
 
 
@@ -56,7 +58,7 @@ def places_of(shapes: list[Shape], most: int) -> tuple[Shape, int]:
 
 # --- device functions -----------------------------------------------------------------------------
 
-ARRAYS = 26
+ARRAYS = 27
 
 
 def array_at(shared, mine, at, within, k, shape):
@@ -76,10 +78,9 @@ def room_of(chemistry, shared, mine, at, within, between, hot, gain, lengths, gr
     whole, pairs = reactions.left.shape[1], reactions.right.shape[1]
     width, longer = species + 1, count + kept_count(chemistry.invariants.shape[0])
     slopes = slope_count(laws.rates) if THIRD_BODIES else 0
-    derivatives = 3 * (whole + pairs)
+    derivatives = 3 * (whole + pairs) + further_slopes(chemistry.slopes)
     if POWERS:
         width += chemistry.powers.start.size - 1 + chemistry.powers.species.size
-        derivatives += chemistry.slopes.power.shape[1]
     (activity,) = array_at(shared, mine, at, within, 0, (3, width))
     (y,) = array_at(shared, mine, at, within, 1, (count,))
     (change,) = array_at(shared, mine, at, within, 2, (count,))
@@ -106,9 +107,10 @@ def room_of(chemistry, shared, mine, at, within, between, hot, gain, lengths, gr
     (derivative,) = array_at(shared, mine, at, within, 23, (derivatives,))
     (jacobian,) = array_at(shared, mine, at, within, 24, (chemistry.slopes.entry.shape[1],))
     (border,) = array_at(shared, mine, at, within, 25, (count + NUMBERS,))
+    (memory,) = array_at(shared, mine, at, within, 26, (memory_count(laws.rates),))
     zone = Zone(
         exponential, slots, steep, partners, falloff, packed, between, hot, matter, activity, rate,
-        derivative, partial, group,
+        derivative, partial, memory, group,
     )  # fmt: skip
     vectors = Vectors(
         history, y, change, correction, before, trial, weight, jacobian, energies, warmth, border,

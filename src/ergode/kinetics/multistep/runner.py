@@ -19,10 +19,12 @@ from ergode.kinetics.block.launch import BlockLaunch, Launch
 from ergode.kinetics.block.schedule import INDEXABLE, WARP
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.kernel_options import (
+    COMPOSED,
     COMPRESSED,
     EXCHANGES,
     FED,
     FLOW,
+    FORMULAS,
     HEATING,
     MIXTURES,
     MOLECULES,
@@ -44,13 +46,14 @@ from ergode.kinetics.multistep.lane_formulas import integrate_lanes_cpu
 from ergode.kinetics.multistep.lanes import LANES, WIDTH
 from ergode.kinetics.multistep.schedule import scheduled
 from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
-from ergode.kinetics.multistep.tanks import SWEEPS, integrate_networks_cpu
+from ergode.kinetics.multistep.tank_in_hand import tank_size
+from ergode.kinetics.multistep.tanks import integrate_networks_cpu
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import CHANGING, CLOSED, PLUG, STIRRED, Outcome
 
 _USED = (
-    COMPRESSED, FED, FLOW, HEATING, MIXTURES, MOLECULES, MOVING, OWN_TOLERANCES, POWERS,
-    REVERSIBLE, SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
+    COMPOSED, COMPRESSED, FED, FLOW, FORMULAS, HEATING, MIXTURES, MOLECULES, MOVING,
+    OWN_TOLERANCES, POWERS, REVERSIBLE, SELF_HEATING, SUNLIT, SWEPT, THIRD_BODIES, TIMED, WALLED,
 )  # fmt: skip
 
 _REGISTERS = 128
@@ -59,7 +62,7 @@ _WARPS = 8
 _SHARED = 800
 """Numbers of a zone in shared memory, at most."""
 
-_ALONE = FED, MIXTURES, MOVING, POWERS, SUNLIT, OWN_TOLERANCES
+_ALONE = COMPOSED, FED, FORMULAS, MIXTURES, MOVING, POWERS, SUNLIT, OWN_TOLERANCES
 """With these, zones are integrated one at a time."""
 _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, half the time
 
@@ -87,8 +90,7 @@ class MultistepRunner:
             device.run(
                 cpu_kernel(integrate_networks_cpu, tuple(used.items())), zones.count // tanks,
                 tables._replace(absolute=problem.tolerances[: tables.absolute.size]), places,
-                zones.history, grid, options.rtol, options.max_steps, tanks,
-                sweeps_of(zones.history.inflow, tanks), outcome, piece=1,
+                zones.history, grid, options.rtol, options.max_steps, tanks, outcome, piece=1,
                 finished=lambda start, stop: finished(start * tanks, stop * tanks),
             )  # fmt: skip
             return
@@ -115,7 +117,7 @@ class MultistepRunner:
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
         """A prepared launch of the kernel on a CUDA device; cached."""
-        warps = 1
+        warps, zone_count = 1, zone_count // problem.tank_count
         while warps < _WARPS and 2 * warps * device.core_count <= zone_count:
             warps *= 2
         return group_launch(problem, device, warps)
@@ -123,36 +125,40 @@ class MultistepRunner:
 
 @lru_cache(maxsize=16)
 def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunch:
-    """The kernel with a warp for every zone, by the number of warps in a block."""
+    """The kernel with a warp for every zone or network of tanks, by the warps in a block."""
     bound = dict(problem.bound + problem.matter)
     tables, used = _tables(problem, bound), _used(bound)
     tables = tables._replace(absolute=problem.tolerances[: tables.absolute.size])
     entries = tables.plan.column.size + 1
     derivatives = 3 * (tables.reactions.left.shape[1] + tables.reactions.right.shape[1])
-    if max(entries, derivatives + tables.slopes.power.shape[1]) >= INDEXABLE:
+    derivatives += tables.slopes.power.shape[1]
+    derivatives += tables.slopes.sum.shape[1] if bound[FORMULAS] else 0
+    if max(entries, derivatives) >= INDEXABLE:
         raise PlanError(
             f"the factors of the Jacobian have {entries} entries, and the rates {derivatives} "
             f"derivatives; at most {INDEXABLE - 1} are possible on '{device.name}': use "
             "device='cpu'"
         )
     tables = scheduled(tables)
+    tanks, options = problem.tank_count, problem.options
+    body = by_group.integrate_group if tanks == 1 else by_group.integrate_networks
     kernel = kernels.cuda_kernel(
-        by_group.integrate_group, registers=_REGISTERS,
+        body, registers=_REGISTERS,
         bindings={**used, **bindings_of_size(WARP), THREADS: WARP, rank_in: rank_anew},
     )  # fmt: skip
     shapes = room.shapes_of(tables, bound[SELF_HEATING], _kept(tables, bound))
     places, within = room.places_of(shapes, _SHARED)
+    if tanks > 1:
+        return BlockLaunch(
+            device, kernel, (put_table(device, tables), device.put(np.array(places))),
+            (options.rtol, options.max_steps, tanks), threads=WARP * warps, shared_count=0,
+            scratch_count=warps * tanks * tank_size(tables, places[-1]), together=tanks,
+        )  # fmt: skip
     return BlockLaunch(
         device, kernel, (put_table(device, tables), places, within),
-        (problem.options.rtol, problem.options.max_steps), threads=WARP * warps,
+        (options.rtol, options.max_steps), threads=WARP * warps,
         shared_count=warps * within, scratch_count=warps * (places[-1] - within),
     )  # fmt: skip
-
-
-def sweeps_of(inflow: np.ndarray, tanks: int) -> int:
-    """Most sweeps of a solution: one where no tank flows back to one before it."""
-    weights = inflow[:tanks, inflow.shape[1] - 2 - tanks : inflow.shape[1] - 2]
-    return SWEEPS if np.triu(weights).any() else 1
 
 
 def _used(bound: dict[Any, Any]) -> dict[Any, Any]:

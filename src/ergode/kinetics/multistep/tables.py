@@ -13,7 +13,8 @@ ln q_i, for it cancels in r. The combination that fits -ln q_i best, of the form
 keeps the exponents of large molecules small.
 
 The Jacobian has neither derivatives with respect to collision partners nor with respect to the
-density at constant pressure, which would fill it. Newton's method needs no exact Jacobian.
+density at constant pressure, which would fill it, nor with respect to sums of many species that
+formulas read. Newton's method needs no exact Jacobian.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ergode.kinetics.physics.third_bodies import LINDEMANN, PLAIN, TROE
 from ergode.kinetics.tables import SLOTS, STILL, Powers, Rates
 
 _TINY, _HUGE = 1e-300, 1e300
+_WIDEST = 32  # species of a sum with derivatives
 _COLD, _HOT = 300.0, 3000.0  # temperatures of the fit of ln q [K]
 
 
@@ -79,7 +81,8 @@ class Slopes(NamedTuple):
     """How the Jacobian is assembled.
 
     The derivatives of rates with respect to activities are a vector: three of each reaction, then
-    three of the products of each pair, then those with respect to factors of powers.
+    three of the products of each pair, then those with respect to factors of powers, then those
+    with respect to species of the sums that formulas read.
     """
 
     start: np.ndarray  # uint32 [entry_count + 1]: where the terms of each entry begin
@@ -93,6 +96,9 @@ class Slopes(NamedTuple):
     # uint32 [2 variable_count, variable_count]: places of the rows of the temperature and of what
     # a piston adds, then of their columns.
     heat: np.ndarray
+    # Where coefficients are formulas of sums, uint32 [3, count]: derivatives of formulas by sums,
+    # behind all others: reaction, place among those derivatives, and a species of the sum.
+    sum: Any = ()
 
 
 class Chemistry(NamedTuple):
@@ -138,7 +144,7 @@ class _Entries:
 
     def __init__(self, mechanism: Mechanism) -> None:
         structure, rates = mechanism.structure, mechanism.rates
-        self.species_count = structure.species_count
+        self.species_count, self._rates = structure.species_count, rates
         self._powers: dict[tuple[tuple[int, float], ...], int] = {}
         paired: dict[int, int] = {}
         extra: list[tuple[int, int]] = []
@@ -170,6 +176,17 @@ class _Entries:
             plain = (nothing + 1 + self._powers.setdefault(factors, len(self._powers)),)
         return plain + (nothing,) * (SLOTS - len(plain))
 
+    def sums(self) -> Iterable[tuple[int, int, int, float]]:
+        """Reactions whose formulas read a sum: place of the slope, species of the sum, weight."""
+        formulas, efficiency = self._rates.formulas, self._rates.efficiency
+        for f, slot in enumerate(formulas.reaction.tolist()):
+            for place in range(int(formulas.sum_start[f]), int(formulas.sum_start[f + 1])):
+                row = efficiency[formulas.first_sum + int(formulas.sum[place])]
+                there = np.flatnonzero(row)
+                for r in np.flatnonzero(np.equal(self.coefficient, slot)).tolist():
+                    for j in there.tolist() if there.size <= _WIDEST else ():
+                        yield r, place, j, float(row[j])
+
     @property
     def powers(self) -> Powers:
         return Powers(
@@ -177,6 +194,10 @@ class _Entries:
             np.array([i for one in self._powers for i, _ in one], np.uint32),
             np.array([order for one in self._powers for _, order in one], np.float64),
         )
+
+    @property
+    def has_formulas(self) -> bool:
+        return bool(self._rates.formulas.reaction.size)
 
     def reactions(self) -> Reactions:
         left = np.array(self.left, np.uint32).reshape(-1, SLOTS).T
@@ -215,6 +236,12 @@ def _slopes_of(
                 for other, derivative in found:
                     for i, value in entries.net[r].items():
                         terms.setdefault((i, other), []).append((derivative, value))
+    read: list[tuple[int, int, int]] = []
+    for r, place, j, weight in entries.sums():
+        for i, value in entries.net[r].items():
+            own = whole + len(power) + len(read)
+            terms.setdefault((i, j), []).append((own, weight * value))
+        read.append((r, place, j))
     size = count + more
     pattern = np.zeros((size, size), bool)
     keys = sorted(terms)
@@ -234,6 +261,7 @@ def _slopes_of(
         _pairs((key[1], places[key]) for key in keys),
         _pairs(zip(power, factor, strict=True)),
         np.array(rows + columns, np.uint32).reshape(2 * more, size),
+        np.array(read, np.uint32).reshape(-1, 3).T.copy() if entries.has_formulas else (),
     ), plan  # fmt: skip
 
 

@@ -15,20 +15,40 @@ every tank also flows out and has its own diagonal.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import by_reference, no_refcount, no_unroll, window
-from ergode.core.group import ONE, Group, barrier, share, total_of
+from ergode.core.compiler.language import (
+    by_reference,
+    no_refcount,
+    no_unroll,
+    noinline_cpu,
+    noinline_cuda,
+)
+from ergode.core.group import ONE, barrier, meet, share, total_of
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_of, wall_at
 from ergode.kinetics.kernel_options import EXCHANGES, HEATING, OWN_TOLERANCES, SELF_HEATING, SUNLIT
 from ergode.kinetics.multistep import activities, corrector, formulas, nordsieck
-from ergode.kinetics.multistep.activities import Zone
-from ergode.kinetics.multistep.corrector import Vectors
+from ergode.kinetics.multistep.conditions import put_formula_inputs
 from ergode.kinetics.multistep.outside import begin_kept, put_first
-from ergode.kinetics.multistep.room import ARRAYS, clear, room_of
+from ergode.kinetics.multistep.room import ARRAYS, clear
+from ergode.kinetics.multistep.tank_in_hand import (
+    CAPACITY,
+    CARRIED,
+    DEFECT,
+    ENERGY,
+    ENTHALPY,
+    PEAK,
+    START,
+    STEEPEST,
+    Net,
+    apart,
+    in_hand,
+    memory_of,
+    tank_at,
+    tank_size,
+)
 from ergode.kinetics.network.projection import conserved
 from ergode.kinetics.tables import PRESSURE
 from ergode.models.constants import GAS_CONSTANT
@@ -37,63 +57,6 @@ from ergode.models.constants import GAS_CONSTANT
 
 SWEEPS, _NEARLY = 200, 0.1
 """Most sweeps; change of the solution over the allowed error at which they end."""
-# Numbers of a tank: temperature at the start of the step, and energy; enthalpy and heat capacity of
-# what flows out; heat capacity at the Jacobian; defect; steepest slope of temperature, and when.
-_START, _ENERGY, _ENTHALPY, _CARRIED, _CAPACITY, _DEFECT, _STEEPEST, _PEAK, _NUMBERS = range(9)
-
-
-class Tank(NamedTuple):
-    """A tank of a network."""
-
-    zone: Zone
-    vectors: Vectors
-    entering: np.ndarray  # [species_count + 2 + invariant_count]: as `ConditionHistory.inflow`
-    own: np.ndarray  # [_NUMBERS]
-    right: np.ndarray  # [variable_count]: right-hand side, and solution
-    step: np.ndarray
-
-
-class Net(NamedTuple):
-    """What all tanks of a network share."""
-
-    chemistry: tuple
-    at: tuple  # where arrays of a tank begin
-    memory: np.ndarray
-    gain: np.ndarray
-    lengths: np.ndarray
-    conditions: tuple
-    first: int  # zone of the first tank
-    tanks: int
-    group: Group
-
-
-def tank_size(chemistry, last):
-    """Numbers of a tank, whose first arrays take `last`."""
-    count, (sums, species) = chemistry.absolute.size, chemistry.invariants.shape
-    return last + 7 + species + 2 + sums + _NUMBERS + 2 * count
-
-
-def memory_of(net, k):
-    """The memory of a tank, in a tuple."""
-    size = tank_size(net.chemistry, net.at[ARRAYS])
-    return (window(net.memory, k * size, (size,)),)
-
-
-def tank_at(net, k):
-    """A tank."""
-    chemistry, a = net.chemistry, net.at[ARRAYS]
-    count, (sums, species) = chemistry.absolute.size, chemistry.invariants.shape
-    (mine,) = memory_of(net, k)
-    zone, vectors = room_of(
-        chemistry, mine, mine, net.at, 0, window(mine, a, (2,)), window(mine, a + 2, (5, 1)),
-        net.gain, net.lengths, net.group,
-    )  # fmt: skip
-    b = a + 7 + species + 2 + sums
-    c = b + _NUMBERS
-    return Tank(
-        zone, vectors, window(mine, a + 7, (species + 2 + sums,)), window(mine, b, (_NUMBERS,)),
-        window(mine, c, (count,)), window(mine, c + count, (count,)),
-    )  # fmt: skip
 
 
 def setting_of(net, tank, k):
@@ -102,7 +65,7 @@ def setting_of(net, tank, k):
     passage, around = wall_at(conditions, 0, 0, 0.0)
     return activities.Setting(
         conditions.factors, conditions.density[0], conditions.sunlight[0] if SUNLIT else 1.0,
-        tank.own[_START], tank.own[_ENERGY], 0.0, passage, around,
+        tank.own[START], tank.own[ENERGY], 0.0, passage, around,
         conditions.inflow[tank.zone.matter.shape[1] + 1], tank.entering, (),
     )  # fmt: skip
 
@@ -110,9 +73,19 @@ def setting_of(net, tank, k):
 def weight_of(net, k, j):
     """The part of the flow into tank k that comes from tank j; at the end, from outside."""
     inflow = net.conditions.inflow
-    return inflow[net.first + k, inflow.shape[1] - 2 - net.tanks + j]
+    return inflow[net.first + k, inflow.shape[1] - 1 - net.tanks + j]
 
 
+def sweeps_of(net):
+    """Most sweeps of a solution: one where no tank flows back to one before it."""
+    for k in no_unroll(range(net.tanks)):
+        for j in no_unroll(range(k + 1, net.tanks)):
+            if weight_of(net, k, j) > 0.0:
+                return SWEEPS
+    return 1
+
+
+@noinline_cuda
 def put_outflow(tank):
     """Put the enthalpy of what flows out, and its heat capacity."""
     if SELF_HEATING:
@@ -123,11 +96,12 @@ def put_outflow(tank):
             energy, capacity = energy + gas * zone.hot[0, 0], capacity + gas
         barrier(zone.group)
         if zone.group.rank == 0:
-            tank.own[_ENTHALPY] = energy + capacity * (y[species] - zone.hot[0, 0])
-            tank.own[_CARRIED] = capacity
+            tank.own[ENTHALPY] = energy + capacity * (y[species] - zone.hot[0, 0])
+            tank.own[CARRIED] = capacity
         barrier(zone.group)
 
 
+@noinline_cuda
 def put_entering(net, tank, k):
     """Put what flows into a tank: amounts, and their enthalpy; ends in a barrier."""
     species, feed = tank.zone.matter.shape[1], history_of(net.conditions, net.first + k).inflow
@@ -140,13 +114,15 @@ def put_entering(net, tank, k):
         if weight > 0.0:
             other = tank_at(net, j)
             for i in no_unroll(share(net.group, 0, species + 1)):
-                one = other.own[_ENTHALPY]
+                one = other.own[ENTHALPY]
                 if i < species:
                     one = other.vectors.y[i]
                 tank.entering[i] += weight * one
     barrier(net.group)
 
 
+@noinline_cuda
+@noinline_cpu
 def put_entering_sums(net, tank, k, turns):
     """Put the conserved sums of what flows into a tank, at the end of a step if it `turns`."""
     chemistry, species = net.chemistry, tank.zone.matter.shape[1]
@@ -168,17 +144,18 @@ def put_entering_sums(net, tank, k, turns):
     barrier(net.group)
 
 
+@noinline_cpu
 def settle_sums(net, gamma, sweeps):
     """Put the corrections of the conserved sums of all tanks, by sweeps."""
     species, place = net.chemistry.invariants.shape[1], 0
     for _ in no_unroll(range(sweeps)):
         most = 0.0
         for k in no_unroll(range(net.tanks)):
-            tank = by_reference(tank_at(net, k))
+            tank = by_reference(in_hand(net, k))
             correction, place = tank.vectors.correction, tank.vectors.y.size
             place += 1 if EXCHANGES else 0
             put_entering_sums(net, tank, k, True)
-            for s in no_unroll(range(net.chemistry.invariants.shape[0])):
+            for s in no_unroll(share(net.group, 0, net.chemistry.invariants.shape[0])):
                 tank.right[s] = correction[place + s]
             setting = setting_of(net, tank, k)
             corrector.correct_kept(net.chemistry, tank.vectors, setting, 1.0, gamma)
@@ -193,9 +170,10 @@ def settle_sums(net, gamma, sweeps):
             break
 
 
+@noinline_cpu
 def begin_tank(net, k, out):
     """Put a tank's amounts at first."""
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     (mine,) = memory_of(net, k)
     clear(tank.zone, mine, mine)
     zone, vectors, own = tank.zone, tank.vectors, tank.own
@@ -209,16 +187,18 @@ def begin_tank(net, k, out):
         hot = out[0, species]
     conserved(net.chemistry.invariants, vectors.y, vectors.gram, group)
     if group.rank == 0:
-        own[_START], own[_PEAK], own[_CAPACITY] = hot, math.nan, 1.0
-        zone.between[0], zone.between[1] = math.inf, -math.inf
+        own[START], own[PEAK], own[CAPACITY] = hot, math.nan, 1.0
+    zone.between[0], zone.between[1] = math.inf, -math.inf
     barrier(group)
     if SELF_HEATING:
         activities.put_matter(net.chemistry, zone, hot, hot)
         energy, _ = activities.energy_of_zone(zone, vectors.y)
         if group.rank == 0:
-            own[_ENERGY] = energy
+            own[ENERGY] = energy
             vectors.history[0, count] = energy
     put_first(vectors, net.chemistry.invariants.shape[0])
+    conditions = history_of(net.conditions, net.first + k)
+    put_formula_inputs(net.chemistry, zone, conditions, setting_of(net, tank, k), 0, 0, 0.0)
     barrier(group)
 
 
@@ -244,12 +224,12 @@ def begin(net, span):
     h = span
     if SELF_HEATING:
         for k in no_unroll(range(net.tanks)):
-            tank = by_reference(tank_at(net, k))
+            tank = by_reference(in_hand(net, k))
             hot = tank.vectors.y[tank.zone.matter.shape[1]]
-            activities.put_matter(net.chemistry, tank.zone, tank.own[_START], hot)
+            activities.put_matter(net.chemistry, tank.zone, tank.own[START], hot)
             put_outflow(tank)
     for k in no_unroll(range(net.tanks)):
-        tank = by_reference(tank_at(net, k))
+        tank = by_reference(in_hand(net, k))
         setting = setting_of(net, tank, k)
         if not SELF_HEATING:
             activities.put_heat(net.chemistry, tank.zone, setting, setting.start)
@@ -257,7 +237,7 @@ def begin(net, span):
         put_entering_sums(net, tank, k, False)
         h = min(h, formulas.begin(net.chemistry, tank.zone, tank.vectors, setting, span))
     for k in no_unroll(range(net.tanks)):
-        tank = by_reference(tank_at(net, k))
+        tank = by_reference(in_hand(net, k))
         vectors, setting = tank.vectors, setting_of(net, tank, k)
         outside = corrector.put_all_rates(net.chemistry, tank.zone, vectors, setting)
         for i in no_unroll(share(net.group, 0, vectors.y.size)):
@@ -271,7 +251,7 @@ def begin(net, span):
 
 def put_right(net, k, gamma, factored):
     """Put the right-hand side of an iteration."""
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     zone, vectors, species = tank.zone, tank.vectors, tank.zone.matter.shape[1]
     history, y = vectors.history, vectors.y
     put_entering(net, tank, k)
@@ -286,13 +266,13 @@ def put_right(net, k, gamma, factored):
         energy, capacity = activities.energy_of_zone(zone, y)
         energy += capacity * (y[species] - zone.hot[0, 0])
         target = history[0, y.size] + corrector.gain_of_energy(zone, vectors, setting, gamma)
-        tank.right[species] = (target - energy) / (tank.own[_CAPACITY] * factored)
+        tank.right[species] = (target - energy) / (tank.own[CAPACITY] * factored)
     barrier(net.group)
 
 
 def sweep(net, k):
     """Solve for one tank, with what is known of others; returns the square of the change."""
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     vectors, species = tank.vectors, tank.zone.matter.shape[1]
     b, renewal = vectors.trial, setting_of(net, tank, k).renewal
     for i in no_unroll(share(net.group, 0, b.size)):
@@ -307,14 +287,15 @@ def sweep(net, k):
             if SELF_HEATING:
                 brought, gas = 0.0, 0.0
                 if HEATING != PRESSURE:
-                    gas = GAS_CONSTANT * other.zone.hot[0, 0]
+                    (kept,) = apart(net, j)
+                    gas = GAS_CONSTANT * kept[2]
                 for i in no_unroll(share(net.group, 0, species)):
                     brought += other.step[i] * (other.zone.matter[1, i] + gas)
                 brought = total_of(net.group, brought, 0)
-                brought += other.own[_CARRIED] * other.step[species]
+                brought += other.own[CARRIED] * other.step[species]
                 barrier(net.group)
                 if net.group.rank == 0:
-                    b[species] += weight * brought / tank.own[_CAPACITY]
+                    b[species] += weight * brought / tank.own[CAPACITY]
     barrier(net.group)
     corrector.solve_trial(net.chemistry, vectors)
     total = 0.0
@@ -373,10 +354,10 @@ def correct(net, h, allowed, kept, anew, sweeps):
                     vectors.correction[i] += step[i] * part
                     vectors.y[i] = vectors.history[0, i] + vectors.correction[i]
                 barrier(net.group)
-                own = corrector.norm(vectors.trial, vectors.weight, net.group)
-                size = own if not own < math.inf else max(size, own)
                 if SELF_HEATING:
                     cold = cold or not vectors.y[net.chemistry.invariants.shape[1]] > 0.0
+                own = corrector.norm(vectors.trial, vectors.weight, net.group)
+                size = own if not own < math.inf else max(size, own)
             if turn > 0:
                 rate = max(0.3 * rate, size / last)
             if size * min(rate, 1.0) <= allowed:
@@ -396,12 +377,13 @@ def correct(net, h, allowed, kept, anew, sweeps):
         again = True
 
 
+@noinline_cpu
 def put_rates_of_tank(net, k, gamma, renews, factors):
     """Compute the rates of a tank, and if asked its Jacobian and its factors.
 
     Returns 0 if all pivots are sound.
     """
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     zone, vectors, setting = tank.zone, tank.vectors, setting_of(net, tank, k)
     put_entering(net, tank, k)
     corrector.put_rates(net.chemistry, zone, vectors, setting)
@@ -410,7 +392,7 @@ def put_rates_of_tank(net, k, gamma, renews, factors):
         capacity = corrector.renew_slopes(net.chemistry, zone, vectors, setting, 1.0, 1.0)
         barrier(net.group)
         if net.group.rank == 0:
-            tank.own[_CAPACITY] = capacity
+            tank.own[CAPACITY] = capacity
         barrier(net.group)
     if factors:
         return corrector.renew_factors(net.chemistry, vectors, gamma, setting.renewal)
@@ -421,9 +403,9 @@ def settle(net, gamma, sweeps):
     """Put the corrections of energies and sums, after an iteration that has converged."""
     if EXCHANGES:
         for k in no_unroll(range(net.tanks)):
-            put_outflow(tank_at(net, k))
+            put_outflow(by_reference(in_hand(net, k)))
         for k in no_unroll(range(net.tanks)):
-            tank = by_reference(tank_at(net, k))
+            tank = by_reference(in_hand(net, k))
             put_entering(net, tank, k)
             gained = corrector.settled_gain(
                 net.chemistry, tank.zone, tank.vectors, setting_of(net, tank, k), gamma
@@ -435,15 +417,16 @@ def settle(net, gamma, sweeps):
     settle_sums(net, gamma, sweeps)
 
 
+@noinline_cpu
 def error_at_end(net, k, constants, order):
     """The error of a tank over the allowed one; puts the temperature that its energy sets."""
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     zone, vectors, species = tank.zone, tank.vectors, tank.zone.matter.shape[1]
     error = formulas.error_of(vectors, constants.own, species)
     if SELF_HEATING and error <= 1.0:
         count, y = vectors.y.size, vectors.y
         energy = vectors.history[0, count] + vectors.correction[count]
-        setting = formulas.with_energy(setting_of(net, tank, k), tank.own[_START], energy)
+        setting = formulas.with_energy(setting_of(net, tank, k), tank.own[START], energy)
         formulas.put_temperature(net.chemistry, zone, setting.start, energy, y, species)
         if net.group.rank == 0:
             vectors.correction[species] = y[species] - vectors.history[0, species]
@@ -453,9 +436,10 @@ def error_at_end(net, k, constants, order):
     return error
 
 
+@noinline_cpu
 def end_step(net, k, order, h, now, grid, place, out):
     """Go on with a tank after a step; returns the next place of the result."""
-    tank = by_reference(tank_at(net, k))
+    tank = by_reference(in_hand(net, k))
     zone, vectors, own = tank.zone, tank.vectors, tank.own
     species, count, group = zone.matter.shape[1], vectors.y.size, net.group
     history, setting = vectors.history, setting_of(net, tank, k)
@@ -465,19 +449,19 @@ def end_step(net, k, order, h, now, grid, place, out):
     barrier(group)
     if SELF_HEATING:
         energy = history[0, count]
-        setting = formulas.with_energy(setting, own[_START], energy)
+        setting = formulas.with_energy(setting, own[START], energy)
         steepest, peak = formulas.fastest_heating(
-            history, order, species, count, h, grid[0] + now, 1.0, own[_STEEPEST], own[_PEAK]
+            history, order, species, count, h, grid[0] + now, 1.0, own[STEEPEST], own[PEAK]
         )
         barrier(group)
         if group.rank == 0:
-            own[_STEEPEST], own[_PEAK] = steepest, peak
+            own[STEEPEST], own[PEAK] = steepest, peak
     place, defect = formulas.fill_output(
-        net.chemistry, zone, vectors, setting, order, h, now, grid, place, own[_DEFECT], out
+        net.chemistry, zone, vectors, setting, order, h, now, grid, place, own[DEFECT], out
     )
     barrier(group)
     if group.rank == 0:
-        own[_DEFECT] = defect
+        own[DEFECT] = defect
     if SELF_HEATING:
         hot = history[0, species]
         activities.put_matter(net.chemistry, zone, setting.start, hot)
@@ -488,15 +472,15 @@ def end_step(net, k, order, h, now, grid, place, out):
             energy, _ = activities.energy_of_zone(zone, vectors.y)
         barrier(group)
         if group.rank == 0:
-            own[_START], own[_ENERGY], history[0, count] = hot, energy, energy
+            own[START], own[ENERGY], history[0, count] = hot, energy, energy
         barrier(group)
     return place
 
 
 @no_refcount
-def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
+def integrate_network(net, grid, rtol, max_steps, outcome):
     """Integrate the tanks of a network, and fill their outcome."""
-    group, first = net.group, net.first
+    group, first, sweeps = net.group, net.first, sweeps_of(net)
     past, gain = net.lengths, net.gain
     for j in range(past.size):
         past[j] = 0.0
@@ -509,6 +493,7 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
     now, place, taken, repeated, status = 0.0, 1, 0, 0, endings.DONE
     ratio, failures, anew, broken = 0.0, 0, True, False
     while place < grid.size:
+        meet()
         if restarts:
             h = begin(net, h)
             order, waiting, failures, restarts = 1, 2, 0, False
@@ -557,7 +542,7 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
         now += h
         reached = place
         for k in no_unroll(range(net.tanks)):
-            put_entering_sums(net, tank_at(net, k), k, True)
+            put_entering_sums(net, by_reference(in_hand(net, k)), k, True)
         for k in no_unroll(range(net.tanks)):
             reached = end_step(net, k, order, h, now, grid, place, outcome.amounts[first + k])
         place = reached
@@ -569,7 +554,7 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
         ratio = constants.ratio if keeps else ratio
         if waiting <= 0 and most != 1.0:
             for k in no_unroll(range(net.tanks)):
-                vectors = tank_at(net, k).vectors
+                vectors = by_reference(in_hand(net, k)).vectors
                 below, above = formulas.errors_beside(vectors, constants, order, ratio, h)
                 low, high = max(low, below), max(high, above)
         chosen, factor, waiting = formulas.next_order(error, low, high, order, waiting, most)
@@ -581,18 +566,20 @@ def integrate_network(net, grid, rtol, max_steps, sweeps, outcome):
     for k in no_unroll(range(net.tanks)):
         own = tank_at(net, k).own
         if group.rank == 0:
-            endings.write(outcome, first + k, (status, taken, repeated, own[_DEFECT], own[_PEAK]))
+            endings.write(outcome, first + k, (status, taken, repeated, own[DEFECT], own[PEAK]))
 
 
 # --- CPU ------------------------------------------------------------------------------------------
 
 
 def integrate_networks_cpu(
-    start, stop, chemistry, at, conditions, grid, rtol, max_steps, tanks, sweeps, outcome
+    start, stop, chemistry, at, conditions, grid, rtol, max_steps, tanks, outcome
 ):
     """Networks `start` to `stop`, one after another."""
     memory = np.zeros(tanks * tank_size(chemistry, at[ARRAYS]))
     gain, lengths = np.zeros(nordsieck.MOST + 2), np.zeros(nordsieck.MOST + 2)
     for one in range(start, stop):
-        net = Net(chemistry, at, memory, gain, lengths, conditions, one * tanks, tanks, ONE)
-        integrate_network(by_reference(net), grid, rtol, max_steps, sweeps, by_reference(outcome))
+        net = Net(
+            chemistry, at, memory, (), (), (), gain, lengths, conditions, one * tanks, tanks, ONE
+        )
+        integrate_network(by_reference(net), grid, rtol, max_steps, by_reference(outcome))
