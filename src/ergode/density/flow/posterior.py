@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.devices import Device
-from ergode.density.flow import on_cpu, sums
+from ergode.density.flow import on_cpu, points_kernels, sums
 from ergode.density.flow.cells import Cells, added, columns, kernel_of, parts_of, run, run_parts
 from ergode.density.flow.placed import Points
 from ergode.density.flow.points import Start
@@ -104,6 +104,11 @@ class Posterior(Weighted):
     def smeared_top(self) -> float:
         """The largest smeared logarithm of a weight."""
         return float(np.asarray(self.device.get(self.summits(self.smeared)))[0, 0])
+
+    @property
+    def farthest_top(self) -> float:
+        """What no logarithm of a weight with what its point adds to the moments exceeds."""
+        return self.smeared_top + math.log1p(points_kernels.FARTHEST)
 
     def beyond(
         self, log_weights: Any, top: float, mean: np.ndarray, root: np.ndarray, limit: float

@@ -92,10 +92,11 @@ def next_start(
         more = start.first_spacing if edge > start.edge_most else 0.0
         most = max(_POINTS_OF_FRAME, count_of(size, spacing, cut))
         cut = min(
-            _cut(posterior, *both, mean, each, cut, more)
-            for both, each in (
-                ((posterior.tempered, posterior.top), root),
-                ((posterior.smeared, posterior.smeared_top), _wider(root, start)),
+            _cut(posterior, *both, mean, each, cut, more, outside)
+            for both, each, outside in (
+                ((posterior.tempered, posterior.top), root, _OUTSIDE),
+                ((posterior.smeared, posterior.smeared_top), _wider(root, start), _OUTSIDE),
+                ((posterior.counts, posterior.farthest_top), root, _UNSEEN),
             )
         )
         spacing *= max(1.0, count_of(size, spacing, cut) / most) ** (1.0 / size)
@@ -138,20 +139,20 @@ def _wider(root: np.ndarray, start: Start) -> np.ndarray:
 
 def _cut(
     posterior: Posterior, log_weights: Any, top: float, mean: np.ndarray, root: np.ndarray,
-    cut: float, more: float,
+    cut: float, more: float, most: float,
 ) -> float:  # fmt: skip
     """What a lattice of this frame leaves out of a Gaussian, so that it leaves out little of this.
 
-    It is `cut` if the lattice then has all but a thousandth of the weight. Heavier tails need a
-    larger lattice, by `more` deviations than the points reach.
+    It is `cut` if the lattice then leaves out no more than `most` of the weight. Heavier tails need
+    a larger lattice, by `more` deviations than the points reach.
     """
     from scipy.special import chdtrc, chdtri
 
     limit = float(chdtri(len(root), cut))
     outside, shells = posterior.beyond(log_weights, top, mean, root, limit)
-    if not more and outside <= _OUTSIDE:
+    if not more and outside <= most:
         return cut
-    last = int(np.searchsorted(np.cumsum(shells), 1.0 - 0.1 * _OUTSIDE))
+    last = int(np.searchsorted(np.cumsum(shells), 1.0 - 0.1 * most))
     reach = math.ceil(last + 1 + 2.0 * more) / 2.0
     return min(float(chdtrc(len(root), reach**2)), cut)
 
@@ -169,8 +170,7 @@ def divided(start: Start, posterior: Posterior, parts: int, is_uneven: bool) -> 
     posterior.temper(FEWEST * start.ideal)
     log, counts = posterior.tempered, posterior.counts
     outer, faint = least_of(device, posterior.top, log, _OUTER, _FAINT)
-    farthest = posterior.smeared_top + math.log1p(points_kernels.FARTHEST)
-    (unseen,) = least_of(device, farthest, counts, _UNSEEN)
+    (unseen,) = least_of(device, posterior.farthest_top, counts, _UNSEEN)
     central, chosen = (device.empty(len(cells), np.int8) for _ in range(2))
     run(
         device, points_kernels.mark, len(cells), log, counts, outer, faint, unseen, central, chosen
@@ -249,5 +249,5 @@ _FLATTEST = 0.01  # least curvature of a parabola, in units of the frame
 _STEP_MOST = 1e3  # of a lattice, in units of its frame
 
 _FAINT = 3e-5  # of all weight: cells that hold less together are dropped; far ones widen a density
-_UNSEEN = 1e-2  # the same of smeared weights, by what they add to the moments
+_UNSEEN = 1e-2  # the same of smeared weights, by what they add to the moments; of frames, too
 _OUTER = 3e-4  # of all weight: what cells without neighbours hold together
