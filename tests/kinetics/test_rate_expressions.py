@@ -206,8 +206,8 @@ def test_every_function_has_its_derivative():
     assert steps[1e-9] / steps[1e-5] < 14
 
 
-@pytest.mark.parametrize("method", ["rodas4", "bdf"])
-def test_the_stiff_limit_needs_an_exact_jacobian(method):
+@pytest.mark.parametrize(("method", "most"), [("rodas4", 600), ("bdf", 700)])
+def test_the_stiff_limit_needs_an_exact_jacobian(method, most):
     """A fast sum relaxes: without its derivatives the steps would follow the fast time."""
     network = ergode.ReactionNetwork(
         {"A": 1.0, "B": 0.5, "S": 1.0},
@@ -221,7 +221,7 @@ def test_the_stiff_limit_needs_an_exact_jacobian(method):
     found = ergode.kinetics.integrate(
         network, times=[0, 20.0], rtol=1e-6, atol=1e-12, method=method, device="cpu"
     )
-    assert found["status"] == 0 and found["step_count"] < 700
+    assert found["status"] == 0 and found["step_count"] < most
 
     def change(t, c):
         sum_ = c[0] + c[1]

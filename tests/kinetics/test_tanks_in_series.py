@@ -16,7 +16,7 @@ DECAY = ergode.ReactionNetwork(
 )
 
 
-@pytest.mark.parametrize(("rtol", "within"), [(1e-4, 1e-4), (1e-8, 1e-8)])
+@pytest.mark.parametrize(("rtol", "within"), [(3e-5, 5e-5), (1e-8, 1e-8)])
 def test_a_tracer_leaves_by_the_law_of_erlang(rtol, within):
     """A step at the inlet of n equal tanks: the sum of k exponential times, for the tank k."""
     n, times = 10, np.linspace(0.0, 4.0, 9)
@@ -56,12 +56,12 @@ def test_a_decay_is_steady_and_kept():
     """c_k = c_0 / (1 + k tau)^k, and A + B of the last tank is A of the feed."""
     found = integrate(
         DECAY, times=[0, 100], reactor=StirredTank({"A": 2.0}, 0.5, tank_count=4), device="cpu",
-        rtol=1e-6, parameters={"k": [3.0, 0.4]},
+        rtol=1e-9, parameters={"k": [3.0, 0.4]},
     )  # fmt: skip
     last = found["concentration"][:, :, -1]
     exact = 2.0 / (1.0 + 0.5 * np.array([[3.0], [0.4]])) ** np.arange(1, 5)
     np.testing.assert_allclose(last[:, :, 0], exact, rtol=1e-6)
-    np.testing.assert_allclose(last.sum("species"), 2.0, rtol=1e-7)
+    np.testing.assert_allclose(last.sum("species"), 2.0, rtol=1e-9)
     scaled = integrate(
         DECAY, times=[0, 100], reactor=StirredTank({"A": 2.0}, 0.5, tank_count=4), device="cpu",
         rtol=1e-6, rate_factors=[0.4 / 3.0],
