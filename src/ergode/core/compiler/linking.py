@@ -62,7 +62,7 @@ class Open(NamedTuple):
     fixed: bytes  # machine code of all that does not depend on the model
     open_symbols: frozenset[str]  # functions that it calls, and does not have
     entry: bytes  # LLVM code of the kernel's own function; empty if it does not depend on it
-    # LLVM code of functions that call the model, or of all that the entry calls; callers come first;
+    # LLVM code of functions that call the model, or of all that the entry calls, callers first;
     # and whether it is optimised on its own
     parts: tuple[tuple[bytes, bool], ...]
     declared: dict[str, Declared]
