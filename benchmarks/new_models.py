@@ -72,12 +72,47 @@ def delay(number: int, device: str) -> None:
     )  # fmt: skip
 
 
-def density(number: int, device: str) -> None:
-    """A density on a fixed grid."""
-    ergode.density.propagate(
-        lorenz(number), PRIOR, times=[0, 0.05], parameters=LORENZ, width=[0.25] * 3,
-        scheme="split", device=device,
+def parameters(number: int, device: str) -> None:
+    """Adaptive steps of an equation with one parameter more."""
+    names = [f"k{j}" for j in range(1 + number)]
+    field = ergode.field_from_equations({"x": "-x * (" + " + ".join(names) + ")"}, names)
+    ergode.trajectories.integrate(
+        field, times=[0, 1], initial={"x": np.linspace(1, 2, 8)}, method="tsit5", device=device,
+        parameters=dict.fromkeys(names, 0.1),
     )  # fmt: skip
+
+
+def array(number: int, device: str, size: int = 40, **options: Any) -> None:
+    """Adaptive steps of a ring of unknowns."""
+    weight = number / 100
+
+    def rate(i: Any, t: Any, y: Any, p: Any) -> Any:
+        return (y[(i + 1) % size] - y[i - 2]) * y[i - 1] - (1 + weight) * y[i] + p[0]
+
+    field = ergode.VectorField(component=rate, variables=("y", size), parameters=["force"])
+    start = 8 + np.sin(np.arange(size))
+    ergode.trajectories.integrate(
+        field, times=[0, 0.1], initial={"y": start}, parameters={"force": np.linspace(7, 9, 8)},
+        method="tsit5", device=device, **options,
+    )  # fmt: skip
+
+
+def observed(number: int, device: str) -> None:
+    """The same with an event and an observable."""
+    level = 8 + number / 10
+
+    def height(t: Any, y: Any, p: Any) -> Any:
+        return y[0] - level
+
+    found = ergode.trajectories.Maximum(height, name="height")
+    array(number, device, events=[ergode.trajectories.ZeroCrossing(height)], observables=[found])
+
+
+def density(number: int, device: str, **options: Any) -> None:
+    """A density by the method of choice, or on a fixed grid."""
+    ergode.density.propagate(
+        lorenz(number), PRIOR, times=[0, 0.05], parameters=LORENZ, device=device, **options
+    )
 
 
 def particles(number: int, device: str) -> None:
@@ -114,7 +149,13 @@ CASES: dict[str, Callable[[int, str], None]] = {
     "rodas5p": lambda number, device: steps(number, device, "rodas5p"),
     "event": event,
     "delay": delay,
+    "another parameter": parameters,
+    "array": array,
+    "array, observed": observed,
     "density": density,
+    "density, grid": lambda number, device: density(
+        number, device, scheme="split", width=[0.25] * 3
+    ),
     "particles": particles,
     "epidemic": epidemic,
     "network": network,

@@ -62,8 +62,9 @@ class Open(NamedTuple):
     fixed: bytes  # machine code of all that does not depend on the model
     open_symbols: frozenset[str]  # functions that it calls, and does not have
     entry: bytes  # LLVM code of the kernel's own function; empty if it does not depend on it
-    short: tuple[bytes, ...]  # of functions that call the model: each is optimised on its own
-    rest: tuple[bytes, ...]  # of all others that are needed
+    # LLVM code of functions that call the model, or of all that the entry calls, callers first;
+    # and whether it is optimised on its own
+    parts: tuple[tuple[bytes, bool], ...]
     declared: dict[str, Declared]
     description: Any  # numba's description of the function
     constants: Any  # Python objects of its environment
@@ -157,22 +158,24 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         codegen = self.targetdescr.target_context.codegen()
         modules = _compiled(opened, self._functions, codegen)
         closed = partial(_closed, modules=modules, parsed=parsed)
-        short = [_optimised(closed(parsed(code)), codegen) for code in opened.short]
-        rest = [parsed(code) for code in opened.rest]
+        needed = [
+            _optimised(closed(parsed(code)), codegen) if is_short else parsed(code)
+            for code, is_short in opened.parts
+        ]
         if opened.entry:  # LLVM drops what nobody calls yet, so the caller has to be there first
-            short = [parsed(opened.entry), *map(_inlinable, short)]
-            rest = [*map(_inlinable, rest)]
-        parts = [opened.fixed]
-        if short or rest:
-            whole, *others = [*short, *rest]
+            needed = [parsed(opened.entry), *map(_inlinable, needed)]
+        code = [opened.fixed]
+        if needed:
+            whole, *others = needed
             for one in others:
                 whole.link_in(one)
-            if opened.entry or rest:
+            if opened.entry or not all(is_short for _, is_short in opened.parts):
                 whole = _optimised(closed(whole), codegen)
-            _check(whole, opened.open_symbols)
-            parts.append(codegen._tm.emit_object(whole))
+            own = opened.description.llvm_cpython_wrapper_name
+            _check(whole, opened.open_symbols, {own} if opened.entry else None)
+            code.append(codegen._tm.emit_object(whole))
         return Linked(
-            tuple(parts), opened.description, opened.constants, opened.signature, opened.reload
+            tuple(code), opened.description, opened.constants, opened.signature, opened.reload
         )
 
     def _open(self, args: Any, return_type: Any) -> Open:
@@ -196,21 +199,19 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         fixed, codegen = library._final_module, library.codegen
         wrapper = fixed.get_function(description.llvm_cpython_wrapper_name)
         leave_as_it_is(wrapper)
-        calling = [(one, is_short) for one, is_short in library.parts if any(missing(one))]
-        entry, short = b"", [one for one, is_short in calling if is_short]
-        rest = [one for one, is_short in calling if not is_short]
-        closed = [one for one, _ in library.parts if one not in short and one not in rest]
-        if any(missing(fixed)) or any(is_inlined(one) for one, _ in calling):
+        entry, parts = b"", [part for part in library.parts if any(missing(part[0]))]
+        closed = [one for one, _ in library.parts if not any(missing(one))]
+        if any(missing(fixed)) or any(is_inlined(one) for one, _ in parts):
             entry = _without(fixed, wrapper.name, description.env_name).as_bitcode()
             fixed.get_function(description.llvm_func_name).linkage = "available_externally"
-            rest = [one for one, _ in library.parts if one not in short]
+            parts = library.parts
         for one in closed:
             fixed.link_in(one, preserve=True)
-        needed = [library._final_module, *short, *rest]
+        needed = [library._final_module, *(one for one, _ in parts)]
         fixed = _optimised(fixed, codegen)
         return Open(
             codegen._tm.emit_object(fixed), _called_elsewhere(fixed), entry,
-            tuple(one.as_bitcode() for one in short), tuple(one.as_bitcode() for one in rest),
+            tuple((one.as_bitcode(), is_short) for one, is_short in parts),
             {symbol: _DECLARED[symbol] for one in needed for symbol in missing(one)},
             description, result.environment.consts, result.signature, tuple(library._reload_init),
         )  # fmt: skip
@@ -269,10 +270,17 @@ def _called_elsewhere(module: Any) -> frozenset[str]:
     )  # fmt: skip
 
 
-def _check(module: Any, open_symbols: frozenset[str]) -> None:
-    """Raise a RuntimeError if the other part of a kernel calls what this part does not have."""
-    here = {one.name for one in module.functions} - _called_elsewhere(module)
-    if absent := open_symbols - here:
+def _check(module: Any, open_symbols: frozenset[str], elsewhere: set[str] | None) -> None:
+    """Raise a RuntimeError if one part of a kernel calls what the other does not have.
+
+    `open_symbols` are those that the first part calls in this one.  `elsewhere` are those that this
+    one may call in the first part; None for any.
+    """
+    called = _called_elsewhere(module)
+    absent = open_symbols - ({one.name for one in module.functions} - called)
+    if elsewhere is not None:
+        absent |= called - elsewhere
+    if absent:
         raise RuntimeError(f"these functions were not linked: {', '.join(sorted(absent))}")
 
 

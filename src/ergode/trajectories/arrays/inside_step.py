@@ -248,9 +248,7 @@ def end_watching(me, group, taken, outcome, out, w):
     It has failed if an event function was never finite.
     """
     if OBSERVED > 0 and group.rank == 0:
-        found = observed(tuple(w.s[k] for k in range(SEEN)), real(0.0), (), ())
-        for j in unroll(range(OBSERVED)):
-            out.observed[j, me] = found[j]
+        _write_observables(me, w.s, out.observed)
     barrier(group)
     met = True
     for e in range(EVENTS):
@@ -466,6 +464,7 @@ def _set_after(t2, soon, inside):
 # ---- observables
 
 
+@noinline_cpu
 def _begin_observing(t, values, p, s):
     begun = begin_observing(t, values, p)
     for k in unroll(range(SEEN)):
@@ -500,6 +499,13 @@ def _observe(t, t2, since, p, g, s):
             )  # fmt: skip
             for k in unroll(range(SEEN)):
                 s[k] = real(kept[k])
+
+
+@noinline_cpu
+def _write_observables(me, s, values):
+    found = observed(tuple(s[k] for k in range(SEEN)), real(0.0), (), ())
+    for j in unroll(range(OBSERVED)):
+        values[j, me] = found[j]
 
 
 def _at_node(j, per, g):
