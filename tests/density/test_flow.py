@@ -179,6 +179,30 @@ def test_cells_are_images_of_cells_of_the_prior():
         assert 0.5 * np.abs(mass / mass.sum() - exact * step).sum() < 0.02
 
 
+@pytest.mark.parametrize("value", [1.0, 4.0])
+def test_a_square_that_is_measured_has_two_lobes(value):
+    """Each is narrower than the points of the prior are apart; by quadrature."""
+
+    def square(y, t, p):
+        return (y[0] * y[0],)
+
+    def still(t, y, p):
+        return (0.0,)
+
+    found = ergode.density.propagate(
+        ergode.VectorField(still, ["x"]), ergode.Gaussian([0.0], [1.0]), times=[0.0, 1.0],
+        measurements=[ergode.Measurement(1.0, square, [value], [0.05])], scheme="flow",
+        device="cpu:2", keep="none",
+    )  # fmt: skip
+    x = np.linspace(-8.0, 8.0, 200_001)
+    weight = np.exp(-0.5 * x**2 - 0.5 * (x**2 - value) ** 2 / 0.05) / np.sqrt(2 * np.pi)
+    evidence = np.trapezoid(weight, x) / np.sqrt(2 * np.pi * 0.05)
+    variance = np.trapezoid(weight * x**2, x) / np.trapezoid(weight, x)
+    np.testing.assert_allclose(found["log_evidence"], [np.log(evidence)], atol=3e-3)
+    np.testing.assert_allclose(found["covariance"][-1], variance, rtol=2e-3)
+    assert abs(float(found["mean"][-1, 0])) < 1e-9 and np.isnan(found["unreliable_from"])
+
+
 def test_a_measurement_that_nothing_allows_is_impossible():
     with pytest.warns(ergode.FailureWarning, match="impossible"):
         found = flow(

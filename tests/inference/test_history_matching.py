@@ -143,3 +143,12 @@ def test_what_is_refused(change, error, message):
     given = {"prior": WIDE, "observed": TARGET, "variance": [0.01] * 3} | change
     with pytest.raises(error, match=message):
         ergode.history_matching(of(line), **given)
+
+
+def test_what_the_model_cannot_make_is_refused_at_once():
+    """All points that are left are alike: no level lies below theirs."""
+    simulate = ergode.simulator(
+        lambda parameters: parameters["a"][:, None] ** 2, ["a"], lambda r: r
+    )
+    with pytest.raises(PlanError, match="the least implausibility is 90"):
+        ergode.history_matching(simulate, {"a": (-4, 4)}, [-9.0], [0.01])

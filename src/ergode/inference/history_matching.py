@@ -243,11 +243,12 @@ class _Region:
         """
         share, level = 1.0, math.inf
         while level > self.cutoff:
-            found = self.of(places, len(self.emulators) - 1)
+            found, before = self.of(places, len(self.emulators) - 1), level
             level = max(self.cutoff, float(np.quantile(found, _LEAST_LEFT)))
+            is_stuck = level > max(self.cutoff, 0.999 * before)
             left = places[found <= level]
             share *= len(left) / len(places)
-            if share < 1e-12 or len(np.unique(left, axis=0)) < 3:
+            if is_stuck or share < 1e-12 or len(np.unique(left, axis=0)) < 3:
                 nearest = found.min()
                 raise PlanError(
                     f"no parameters are left after wave {len(self.emulators)}: the least "

@@ -48,6 +48,7 @@ _POINTS_OF_FRAME = 100_000  # of a lattice in a new frame that is enlarged for t
 _COARSER = 2.0  # most that its spacing is enlarged
 _LEAST = 1e-300  # mass of a Gaussian beyond a lattice: no number is less
 _SHRUNK = 0.3  # volume, relative to the frame, below which a new frame is better than smaller cells
+_ALIKE_FRAME = 0.8  # the same, above which a new frame is like the one before
 
 _WIDER = 1.1  # than the posterior: tails that are too thin make weights that are too large
 _CLOUD = 4.0  # deviations of points from which a posterior is beyond them
@@ -83,9 +84,14 @@ def next_start(
     if not np.isfinite(volume):
         return start
     frame = start.frames[0][1] if len(start.frames) == 1 else root_of(start.prior.covariance)
-    is_shrunk = volume - np.linalg.slogdet(frame)[1] < np.log(_SHRUNK)
+    ratio = volume - float(np.linalg.slogdet(frame)[1])
+    # A frame that hardly differs from the last one shows no more than that did: there are lobes.
+    away = np.linalg.solve(frame, mean - start.frames[0][0])
+    is_alike = ratio > math.log(_ALIKE_FRAME) and float(np.linalg.norm(away)) < 1.0
+    is_shrunk = ratio < math.log(_SHRUNK)
     is_one = start.roots is None or len(start.roots) == 1  # cells of several sizes stay apart
-    is_new = is_one and (power < 0.5 or is_shrunk or edge > start.edge_most)
+    is_narrow = power < 0.5 and not is_alike
+    is_new = is_one and (is_narrow or is_shrunk or edge > start.edge_most)
     spacing = start.first_spacing
     # A filament leaves a lattice in any frame few points, and a frame cuts what is far from a mode.
     if is_new and not is_beyond:
