@@ -94,11 +94,10 @@ def seir_likelihood(
 
     def week(parameters: Any, initial: Any, times: Any, seed: int) -> Any:
         rates = {name: parameters[name] for name in ("beta", "gamma")}
-        found = simulate(
+        return simulate(
             parameters=rates, initial=initial | {"new": np.zeros_like(initial["S"])}, times=times,
             seed=seed, common_random_numbers=False,
-        )["amount"].isel(time=-1, replicate=0)  # fmt: skip
-        return {name: found.sel(species=name).values for name in initial}
+        )  # fmt: skip
 
     def first(parameters: Any, random: np.random.Generator) -> Any:
         exposed = np.floor(parameters["start"])

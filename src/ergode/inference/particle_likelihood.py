@@ -321,21 +321,35 @@ def _taken(one: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 def _last(result: Any, name: str, size: int) -> np.ndarray:
     """The values of a state at the last time, [particle]."""
     variables = getattr(result, "data_vars", result)  # the initial states are coordinates
-    array = variables.get(name)
-    if array is None and variables is not result:
-        for one in variables.values():
-            for dim in one.dims:
-                if dim in one.coords and "time" in one.dims and name in one.coords[dim].values:
-                    array = one.sel({dim: name})
-                    break
+    places: dict[Any, int] = {}
+    if variables is result:
+        array = result.get(name)
+    else:  # by arrays: xarray's selections take longer than the steps of few particles
+        array, places = _place(result.variables, tuple(variables), name)
     if array is None:
         raise PlanError(f"the result of the call has no state '{name}'")
-    if hasattr(array, "dims") and "time" in array.dims:
-        array = array.isel(time=-1)
+    if "time" in getattr(array, "dims", ()):
+        places["time"] = -1
     values = np.asarray(on_host(getattr(array, "values", array)))
+    if places:
+        values = values[tuple(places.get(dim, slice(None)) for dim in array.dims)]
     if values.size != size:
         raise PlanError(
             f"the call returns the shape {values.shape} of '{name}'; expected a number for each of "
             f"{size} particles"
         )
     return values.ravel()
+
+
+def _place(
+    variables: Mapping[Any, Any], names: Sequence[Any], name: str
+) -> tuple[Any, dict[Any, int]]:
+    """The variable that has a state, by its own name or a label of a dim, and the label's place."""
+    if name in names:
+        return variables[name], {}
+    for one in (variables[key] for key in names):
+        for dim in one.dims if "time" in one.dims else ():
+            labels = variables[dim].values.tolist() if dim in variables else ()
+            if name in labels:
+                return one, {dim: labels.index(name)}
+    return None, {}
