@@ -24,8 +24,6 @@ from ergode.core.kernels import Kernel
 from ergode.core.notebook import bytes_text, card
 
 _THREADS_PER_BLOCK = 256
-# Ranges between those that threads of a CPU take one after another.
-_APART = 8
 
 
 @dataclass(frozen=True)
@@ -328,9 +326,6 @@ class CPU(Device):
         pieces = 8 * self.core_count if self.core_count > 1 or finished else 1
         grain = grain or max(1, -(-count // pieces))
         ranges = [(first + start, first + stop) for start, stop in spans(count, grain)]
-        if self.core_count > 1:
-            # Rows of neighbouring ranges share cache lines, for which threads would wait.
-            ranges = [one for k in range(_APART) for one in ranges[k::_APART]]
         cpu.run(
             kernel.compiled("cpu"), ranges, arguments, self.core_count, finished,
             is_brief=is_brief, piece=piece,
