@@ -39,8 +39,7 @@ class VectorField(HoldsFunctions):
         operands of bit operators. An index beyond the end of a table gives NaN. The function is
         compiled, and never called by Python. Its source must be in a file or a notebook cell;
         lambdas, closures over numbers and `functools.partial` are allowed, arguments with defaults
-        are not. The field pickles with
-        this source.
+        are not. The field pickles with this source.
     variables : sequence of str, (str, int or tuple) or mapping of str to int or tuple
         Names of the state variables. With `component` or `rhs` they are arrays: a name and its
         length or shape, such as ``("x", 40)``, or several, ``{"u": (100, 100), "v": (100, 100)}``.
