@@ -9,7 +9,7 @@ TUTORIALS = Path(__file__).parents[1] / "docs/tutorials"
 CELL = re.compile(r"^```\{code-cell\} ipython3\n(?::mystnb:.*\n)?(.*?)^```$", re.M | re.S)
 
 
-@pytest.mark.parametrize("name", ["blowflies", "kinetic_rate", "orbit_from_ranges"])
+@pytest.mark.parametrize("name", ["blowflies", "kinetic_rate", "orbit_from_ranges", "switch_rates"])
 def test_the_page_recovers_its_truth(name):
     """With the seed of the page, each interval of 90 % holds the truth."""
     page = {}
