@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 TUTORIALS = Path(__file__).parents[1] / "docs/tutorials"
-CELL = re.compile(r"^```\{code-cell\} ipython3\n(?::mystnb:.*\n)?(.*?)^```$", re.M | re.S)
+CELL = re.compile(r"^```\{code-cell\} ipython3\n(?::mystnb:[^\n]*\n)?(.*?)^```$", re.M | re.S)
 
 
 @pytest.mark.parametrize("name", ["blowflies", "kinetic_rate", "orbit_from_ranges", "switch_rates"])
