@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Any, ClassVar, NamedTuple
 from weakref import proxy
 
@@ -27,6 +27,7 @@ _ALIGNED = 256
 
 _FORMS_OF_ARRAYS: dict[Any, int] = {}
 """Numbers of the forms of arrays: a number has its hash at hand."""
+_NUMBERS = count()  # no two threads get one number
 
 _PLACE = 4
 """Which of the machine's arguments for an array is its address."""
@@ -258,7 +259,7 @@ def known_of(array: Any) -> tuple[int, tuple[int, ...]]:
     """Form of an array, and the machine's arguments for it, which it keeps: it does not change."""
     flags = array.flags
     layout = flags["C_CONTIGUOUS"], flags["F_CONTIGUOUS"], 0 in array.strides
-    form = _FORMS_OF_ARRAYS.setdefault((array.dtype, array.ndim, layout), len(_FORMS_OF_ARRAYS))
+    form = _FORMS_OF_ARRAYS.setdefault((array.dtype, array.ndim, layout), next(_NUMBERS))
     # As numba does it, but without first making a view of the array.
     place = array.device_ctypes_pointer.value or 0
     parts = 0, 0, array.size, array.dtype.itemsize, place, *array.shape, *array.strides
