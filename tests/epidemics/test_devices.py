@@ -329,8 +329,10 @@ def idle_device(monkeypatch):
         "shared_bytes_most": lambda index: 227 * 1024,
         "cooperative_block_count": lambda *arguments: 132,
     }
+    arrays = pytest.importorskip("ergode.core.devices.cuda_arrays")
     for name, stand_in in stand_ins.items():
-        monkeypatch.setattr(cuda, name, stand_in)
+        for module in (cuda, arrays):
+            monkeypatch.setattr(module, name, stand_in, raising=module is cuda)
     return devices.CUDA("cuda:0", "none", 132, 2**37, "for a test", 0)
 
 

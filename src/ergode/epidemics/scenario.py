@@ -230,7 +230,8 @@ def scenarios_of(
 def _check_nodes_alike(first: Scenario, other: Scenario) -> None:
     one, another = first.contacts, other.contacts
     same = one.node_count == another.node_count and first.strata == other.strata
-    if not same or not np.array_equal(one.node_names or (), another.node_names or ()):
+    names, others = (() if it.node_names is None else it.node_names for it in (one, another))
+    if not same or not np.array_equal(names, others):
         raise ModelError(
             f"contacts has {another.node_count:,} nodes and the strata {other.strata}; expected "
             f"as many nodes, of the same names and strata, at all points: {one.node_count:,} nodes "

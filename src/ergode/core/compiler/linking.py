@@ -171,8 +171,8 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
                 whole.link_in(one)
             if opened.entry or not all(is_short for _, is_short in opened.parts):
                 whole = _optimised(closed(whole), codegen)
-            own = opened.description.llvm_cpython_wrapper_name
-            _check(whole, opened.open_symbols, {own} if opened.entry else None)
+            wrapper = opened.description.llvm_cpython_wrapper_name
+            _check(whole, opened.open_symbols, {wrapper} if opened.entry else None)
             code.append(codegen._tm.emit_object(whole))
         return Linked(
             tuple(code), opened.description, opened.constants, opened.signature, opened.reload
