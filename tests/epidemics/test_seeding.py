@@ -394,3 +394,23 @@ def test_text_of_a_graph_is_a_stratum():
     )
     assert counts["cases"].isel(replicate=0, time=0).sel(stratum="nurse") == 1
     assert counts["stratum"].values.tolist() == ["nurse", "patient"]
+
+
+def test_a_sweep_over_networks_with_named_nodes_is_each_of_them():
+    def contacts(seed):
+        graph = nx.gnm_random_graph(40, 90, seed=int(seed))
+        return ergode.ContactNetwork.from_networkx(
+            nx.relabel_nodes(graph, {k: f"p{k}" for k in graph})
+        )
+
+    def run(network, **options):
+        return simulate(
+            MODEL, network,
+            initial={"I": ["p3"]}, times=range(0, 30, 10), replicates=20, seed=1, device="cpu:1",
+            **options,
+        )["count"]  # fmt: skip
+
+    swept = run(contacts, parameters={"seed": np.array([1, 2])})
+    for point, seed in enumerate((1, 2)):
+        alone = run(contacts(seed))
+        np.testing.assert_array_equal(swept.isel(point=point).transpose(*alone.dims), alone)
