@@ -51,17 +51,20 @@ def sized(device: str, on_core: int, on_gpu: int) -> int:
 # ---- epidemics
 
 
-def _epidemic(model: Any, method: str, on_core: int, on_gpu: int, **options: Any) -> None:
+def _epidemic(
+    model: Any, method: str, on_core: int, on_gpu: int, named: str = "", **options: Any
+) -> None:
     def make(device: str) -> Call:
         contacts = epidemic.erdos_renyi(sized(device, on_core, on_gpu))
         given = {"initial": {"I": 100}, "method": method} | options
         return epidemic.call(device, model, contacts, 4, **given)
 
-    CASES[f"epidemics {method}" + "".join(f", {one}" for one in options)] = make
+    CASES[f"epidemics {method}{named}" + "".join(f", {one}" for one in options)] = make
 
 
 _epidemic(epidemic.SEIR, "first-passage", 20_000, 1_000_000)
 _epidemic(epidemic.SEIRS, "sellke", 10_000, 300_000)
+_epidemic(epidemic.SIS, "sellke", 3_000, 300_000, ", SIS")  # all nodes have infectious neighbours
 _epidemic(epidemic.SIS, "gillespie", 3_000, 30_000)
 _epidemic(epidemic.SIS, "markov-leap", 3_000, 300_000, step=0.1)
 _epidemic(epidemic.SEIR, "renewal-leap", 3_000, 300_000, step=0.1)
