@@ -87,6 +87,35 @@ def exact(rate, source, product):
     return x, product * area
 
 
+def summed(t, y, p):
+    total = 0.0
+    for k in range(len(p)):
+        total = total + p[k]
+    return (-total * y[0], 0.5 * y[0])
+
+
+@pytest.mark.filterwarnings("ignore::ergode.AccuracyWarning")
+@pytest.mark.parametrize("method", ["tsit5", "rk4", "flow"])
+def test_one_function_of_any_number_of_parameters(method):
+    """Its text is the same for all numbers, also beyond the room of a kernel."""
+    for count in (1, 2, 3, 40):
+        names = tuple(f"k{j}" for j in range(count))
+        if method == "flow":
+            found = ergode.density.propagate(
+                ergode.VectorField(summed, ["x", "y"], names),
+                ergode.Gaussian((2.0, 0.0), (0.01, 0.01)), times=TIMES, scheme="flow",
+                parameters=dict.fromkeys(names, 0.1), device="cpu:1", keep="none",
+            )["mean"].isel(time=-1)[0]  # fmt: skip
+        else:
+            step = {"step": 0.01} if method == "rk4" else {}
+            field = ergode.VectorField(summed, ["x", "y"], names)
+            found = ergode.trajectories.integrate(
+                field, times=TIMES, initial={"x": 2.0, "y": [0.0, 1.0]}, method=method,
+                parameters=dict.fromkeys(names, 0.1), device="cpu:1", **step,
+            ).state.isel(time=-1, trajectory=0).sel(variable="x")  # fmt: skip
+        assert float(found) == pytest.approx(2.0 * math.exp(-0.1 * count), rel=1e-5)
+
+
 @pytest.mark.parametrize(
     "options",
     [{"method": "tsit5"}, {"method": "rodas5p"}, {"method": "rk4", "step": 0.01}],

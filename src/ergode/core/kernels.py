@@ -149,7 +149,7 @@ def _identity(value: Any, linked: bool = False) -> Any:
     if linked and bundle.shape_of(value) is not None:
         return "function", bundle.shape_of(value)
     if isinstance(value, UserFunction):
-        return formula_text(value.function)
+        return formula_text(value.function), value.parameters  # one text, another `len(p)`
     return repr(value) if isinstance(value, int | float | tuple | np.generic) else value
 
 

@@ -245,10 +245,11 @@ class _Region:
         while level > self.cutoff:
             found, before = self.of(places, len(self.emulators) - 1), level
             level = max(self.cutoff, float(np.quantile(found, _LEAST_LEFT)))
-            is_stuck = level > max(self.cutoff, 0.999 * before)
+            if level > max(self.cutoff, 0.999 * before):  # most points are alike: what lies below?
+                level = max(self.cutoff, found[found < 0.999 * before].max(initial=0.0))
             left = places[found <= level]
             share *= len(left) / len(places)
-            if is_stuck or share < 1e-12 or len(np.unique(left, axis=0)) < 3:
+            if share < 1e-12 or len(np.unique(left, axis=0)) < 3:
                 nearest = found.min()
                 raise PlanError(
                     f"no parameters are left after wave {len(self.emulators)}: the least "

@@ -147,8 +147,8 @@ def bindings_of_events(
     )
     same = "".join(f"y[{i}], " for i in range(len(field.variables)))
     gaps = function_from_text(f"def gaps(t, y, yd, p):\n    return ({calls})\n", names)
-    shape = (len(events),) if events else None
-    bindings: dict[Any, Any] = {inside_step.gaps: UserFunction(gaps, shape, len(field.parameters))}
+    form = ((len(events),), len(field.parameters)) if events else (None, None)
+    bindings: dict[Any, Any] = {inside_step.gaps: UserFunction(gaps, *form)}
     if not events and not edges:
         return bindings
     act = function_from_text(f"def act(which, t, y, yd, p):\n{chain}    return ({same})\n", acts)

@@ -268,8 +268,8 @@ def bindings_of_observables(observables: Sequence[Any], model: VectorField) -> d
     def made(name: str, arguments: str, what: str, values: list[str]) -> UserFunction:
         inside = "".join(f"{value}, " for value in values)
         text = f"def {name}({arguments}):\n{before[what]}    return ({inside})\n"
-        shape = (len(values),) if values else None
-        return UserFunction(function_from_text(text, names), shape, parameters)
+        form = ((len(values),), parameters) if values else (None, None)
+        return UserFunction(function_from_text(text, names), *form)
 
     parameters = None if model.arrays else len(model.parameters)
     bindings: dict[Any, Any] = {

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ergode.core.calls import launch
-from ergode.core.compiler.language import UserFunction, real
 from ergode.core.devices import Device
 from ergode.core.errors import ModelError, PlanError
 from ergode.models.fields.arrays import ArrayField, by_variable
@@ -98,13 +97,12 @@ class Delayed:
             past.KEPT: self._kept,
         }
         if self._history:
-            names: dict[str, Any] = {"real": real}
-            names |= {f"history_{v}": UserFunction(one) for v, one in enumerate(self._history)}
+            named = {f"history_{v}": one for v, one in enumerate(self._history)}
             numbers = tuple(len(shape) for shape in self.arrays.shapes)
             c = ", c" if self.arrays.constants else ""
             calls = by_array(numbers, lambda v, index: f"real(history_{v}({index}, t{c}))")
             text = f"def history_of(v, row, j, t, c, shapes):\n{calls}"
-            found |= {past.HAS_HISTORY: True, past.history_of: linked_function(text, names)}
+            found |= {past.HAS_HISTORY: True, past.history_of: linked_function(text, named)}
         return found
 
     @property

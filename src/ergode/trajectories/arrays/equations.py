@@ -8,7 +8,7 @@ one kernel serves all sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -217,11 +217,10 @@ class _Functions:
 @lru_cache(maxsize=128)
 def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
     _, shapes, numbers, is_single, has_constants, is_backward, late, parameter_count = key
-    names: dict[str, Any] = {"real": real}
     count = 1 if "in place" in shapes else len(numbers)
-    names |= {f"rate_{v}": UserFunction(one) for v, one in enumerate(given.functions[:count])}
     noise = given.functions[count:]
-    names |= {f"noise_{v}": UserFunction(one) for v, one in enumerate(noise)}
+    named = {f"rate_{v}": one for v, one in enumerate(given.functions[:count])}
+    named |= {f"noise_{v}": one for v, one in enumerate(noise)}
 
     def views(places: Sequence[int], arrays: Sequence[int]) -> str:
         # In a tuple: an array itself may be returned only where it is an argument (numba).
@@ -253,7 +252,7 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
         calls = by_array(
             numbers, lambda v, index: f"{minus}real({name}_{v}({index}, {minus}t, {y}{yd}, {p}{c}))"
         )
-        return linked_function(f"def {name}_of(v, row, j, t, y, p, c, shapes):\n{calls}", names)
+        return linked_function(f"def {name}_of(v, row, j, t, y, p, c, shapes):\n{calls}", named)
 
     if late:
         bindings[LATE] = len(late)
@@ -267,7 +266,7 @@ def _written(key: tuple[Any, ...], given: _Functions) -> dict[Any, Any]:
         backward = {BACKWARD: True} if is_backward else {}
         slopes = f"def arranged_slopes(y, begins, shapes):\n    return {own}\n"
         return bindings | {
-            IN_PLACE: True, fill: linked_function(text, names),
+            IN_PLACE: True, fill: linked_function(text, named),
             arranged_slopes: _arrangement(slopes), **backward,
         }  # fmt: skip
     return bindings | {rate_of: by_unknown("rate")}
@@ -303,9 +302,19 @@ def _state_in_functions(
     return "y[0]" if is_single and numbers[0] > 1 else "y", ""
 
 
-def linked_function(text: str, names: dict[str, Any]) -> Any:
-    """A function that returns a number, and is linked into the kernels that call it."""
-    return linked(function_from_text(text, names))
+def linked_function(text: str, named: Mapping[str, Callable[..., Any]]) -> Any:
+    """A function that returns a number, and is linked into the kernels that call it.
+
+    It is one and the same for equal texts, also of the user's functions that it calls by name.
+    """
+    texts = tuple(map(formula_text, named.values()))
+    return _linked_function(text, tuple(named), _Functions(tuple(named.values()), texts))
+
+
+@lru_cache(maxsize=128)
+def _linked_function(text: str, names: tuple[str, ...], given: _Functions) -> Any:
+    functions = dict(zip(names, map(UserFunction, given.functions), strict=True))
+    return linked(function_from_text(text, {"real": real, **functions}))
 
 
 def own_parameters(count: int) -> str:

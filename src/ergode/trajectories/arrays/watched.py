@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import check_distinct
-from ergode.core.compiler.language import UserFunction, real
 from ergode.core.errors import ModelError, PlanError
 from ergode.models.fields.arrays import Reader
 from ergode.models.fields.conditions import check_crosses
@@ -97,9 +96,8 @@ def bindings_of_watched(field: VectorField, method: Method, control: Control) ->
     watched, effects = _functions(reader, events, control.observables)
     y, c, minus = names_in_functions(arrays)
     p = own_parameters(len(field.parameters))
-    names: dict[str, Any] = {"real": real}
-    names |= {f"watched_{q}": UserFunction(one) for q, one in enumerate(watched)}
-    names |= {f"effect_{e}": UserFunction(one) for e, one in enumerate(effects) if one}
+    named = {f"watched_{q}": one for q, one in enumerate(watched)}
+    acting = {f"effect_{e}": one for e, one in enumerate(effects) if one}
     lines = [
         f"    if q == {q}:\n        return real(watched_{q}({minus}t, {y}, {p}{c}))\n"
         for q in range(len(watched))
@@ -117,7 +115,7 @@ def bindings_of_watched(field: VectorField, method: Method, control: Control) ->
         group.begin_watching: inside_step.begin_watching,
         group.look: inside_step.look,
         group.end_watching: inside_step.end_watching,
-        inside_step.watched: linked_function(value, names),
+        inside_step.watched: linked_function(value, named),
     }
     if field.delays:
         bindings[group.look_again] = inside_step.look_again
@@ -136,7 +134,7 @@ def bindings_of_watched(field: VectorField, method: Method, control: Control) ->
             bindings |= {
                 small.ACTING: True,
                 small.ENDS: tuple(bool(event.terminal) for event in events),
-                inside_step.act: linked_function(change, names),
+                inside_step.act: linked_function(change, acting),
             }
     degree = len(method.bindings[stepper.DENSE][0])
     nodes = bindings_of_nodes(2 if method.scheme else max(4, degree))
