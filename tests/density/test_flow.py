@@ -5,16 +5,13 @@ import warnings
 import numpy as np
 import pytest
 from density_cases import LINEAR, ROTATION, first, lorenz
-from host_threads import Machine
 from scipy.linalg import expm
 
 import ergode
 from ergode.core import kernels
 from ergode.core.errors import PlanError
-from ergode.core.group import COOPERATIVE, KIND
 from ergode.density import views
 from ergode.density.flow import carrier, points_kernels, sums
-from ergode.density.flow.cells import kernel_of
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame
 
@@ -213,36 +210,6 @@ def test_a_measurement_that_nothing_allows_is_impossible():
     assert found.sizes["time"] == 2
 
 
-def test_moments_by_one_grid_are_those_by_four_kernels():
-    """Bit for bit, whatever the number of threads."""
-    densities, size, count, few, groups, fewer = 2, 2, 70, 3, 4, 2
-    rng = np.random.default_rng(1)
-    points, log = rng.normal(size=(size, densities, count)), rng.normal(size=(densities, count))
-    signs, edge = (rng.integers(0, 2, count).astype(np.int8) for _ in range(2))
-    factors = np.array([-1, 0, 1, 0, 0, 1, -2, -3]), np.array([-1, -1, -1, 0, 1, 1, -1, -1])
-    found, summits = np.zeros((densities, 2, few)), np.zeros((densities, 1 + size))
-    parts = np.zeros((densities, 8, 2, groups))
-    out = np.zeros(2 * 8 * densities * fewer + summits.size)
-    Machine(3, 4).run(
-        sums.moments, {lattice.DIMENSION: size, KIND: COOPERATIVE},
-        count, densities, few, groups, fewer, *factors, signs, edge, points, log, found, parts,
-        parts.reshape(-1, groups), summits, out,
-    )  # fmt: skip
-    expected, top = np.zeros((2 * 8 * densities, fewer)), np.zeros_like(summits)
-    for body, items, *arguments in (
-        (sums.largest, densities * few, count, few, log, found),
-        (sums.summit, densities, few, found, points, top),
-        (sums.add_up, densities * groups, count, groups, *factors, top, signs, edge, points, log,
-         parts),
-        (sums.gather, expected.size, groups, fewer, parts.reshape(-1, groups), expected),
-    ):  # fmt: skip
-        device = ergode.Device("cpu:1")
-        kernel = kernel_of(body, size if body is sums.summit else 0)
-        device.run(kernel, items, *arguments, is_brief=True)
-    assert np.array_equal(summits, top)
-    assert np.array_equal(out, [*expected.ravel(), *top.ravel()])
-
-
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_its_cuda_kernels_compile(precision):
     pytest.importorskip("numba_cuda")
@@ -279,12 +246,6 @@ def test_its_cuda_kernels_compile(precision):
     cuda.ptx(largest.compiled("cuda"), (0, 1, count, groups, log, found))
     of_all = kernels.for_each(sums.summit, bindings={lattice.DIMENSION: size})
     cuda.ptx(of_all.compiled("cuda"), (0, 1, groups, found, points, summit))
-    grid = kernels.cuda_kernel(sums.moments, bindings={lattice.DIMENSION: size, KIND: COOPERATIVE})
-    counts, flat = (count, 1, groups, groups, 1), np.zeros((6, groups))
-    cuda.ptx(
-        grid.compiled("cuda"),
-        (*counts, whole, whole, signs, signs, points, log, found, out, flat, summit, log[0]),
-    )
     gather = kernels.for_each(sums.gather)
     cuda.ptx(gather.compiled("cuda"), (0, 1, 1, 1, log, log))
     numbers, flags = np.zeros(count, np.int64), np.zeros(count, np.int8)

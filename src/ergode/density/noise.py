@@ -145,7 +145,7 @@ def depends_on_time(function: Any, place: int = 0) -> bool:
 
 
 def _returns(function: Any, count: int) -> bool:
-    """Whether a return statement of a function has a tuple of so many elements."""
+    """Whether a function returns a tuple of `count` elements somewhere."""
     return any(
         isinstance(node, ast.Return)
         and isinstance(node.value, ast.Tuple)

@@ -57,7 +57,7 @@ class Carrier(Weighted):
         fine: float | None = None,  # error of a step, in deviations of the prior
         killing: Callable[..., tuple[Any, ...]] | None = None,
         periods: np.ndarray | None = None,  # [variable], infinite if it has none
-        made: dict[Any, Any] | None = None,  # kernels and scratch memory of the call
+        made: dict[Any, kernels.Kernel] | None = None,  # kernels of the call
     ) -> None:
         self.device, self.precision = device, precision
         if made is not None:

@@ -11,8 +11,7 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import cuda, option, unroll
-from ergode.core.group import Group, barrier, share
+from ergode.core.compiler.language import option, unroll
 from ergode.density.flow.gaussians import WIDE
 from ergode.density.grid.lattice import DIMENSION, PARAMETERS
 from ergode.models.estimation import likelihood
@@ -98,11 +97,7 @@ def gather(index, groups, fewer, found, out):
     Model: `found` [sum, groups]. Out: `out` [sum, fewer].
     """
     row = index // fewer
-    out[row, index - row * fewer] = _gathered(row, index - row * fewer, groups, fewer, found)
-
-
-def _gathered(row, part, groups, fewer, found):
-    """The sum of one part of the groups of one sum."""
+    part = index - row * fewer
     each = groups // fewer
     total = np.float64(0.0)
     last = (part + 1) * each
@@ -110,7 +105,7 @@ def _gathered(row, part, groups, fewer, found):
         some = tuple(found[row, min(first + k, last - 1)] for k in range(_AT_ONCE))
         for k in unroll(range(_AT_ONCE)):
             total += some[k] if first + k < last else np.float64(0.0)
-    return total
+    out[row, part] = total
 
 
 def gained(index, count, before, log_weights, out):
@@ -426,36 +421,6 @@ def add_up(
     for k in unroll(range(TOGETHER)):
         out[which, first + k, 0, group] = totals[k]
         out[which, first + k, 1, group] = signed[k]
-
-
-def moments(
-    count, densities, few, groups, fewer, rows, columns, signs, edge, points, log_weights, found,
-    parts, flat, summits, out,
-):  # fmt: skip
-    """`largest`, `summit`, `add_up` and `gather` by one cooperative grid: a body for CUDA.
-
-    Four launches, and reading two arrays, take the host longer than the device. Scratch: `found`
-    [density, 2, few]; `parts` [density, sum, 2, groups], and the same memory `flat` [:, groups].
-    Out: `summits` [density, 1 + dimension], and `out`, the sums [density, sum, 2, fewer] and after
-    them the summits.
-    """
-    grid = Group(cuda.grid(1), cuda.gridsize(1), cuda.cg.this_grid(), (), ())
-    whole = densities * 2 * rows.size * fewer
-    for i in share(grid, 0, densities * few):
-        largest(i, count, few, log_weights, found)
-    barrier(grid)
-    for which in share(grid, 0, densities):
-        summit(which, few, found, points, summits)
-        for d in unroll(range(1 + DIMENSION)):
-            out[whole + which * (1 + DIMENSION) + d] = summits[which, d]
-    barrier(grid)
-    for i in share(grid, 0, densities * (rows.size // TOGETHER) * groups):
-        add_up(
-            i, count, groups, rows, columns, summits, signs, edge, points, log_weights, parts
-        )  # fmt: skip
-    barrier(grid)
-    for i in share(grid, 0, whole):
-        out[i] = _gathered(i // fewer, i % fewer, groups, fewer, flat)
 
 
 STEP = -math.log(1.25)

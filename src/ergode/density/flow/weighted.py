@@ -11,7 +11,6 @@ import numpy as np
 
 from ergode.core import kernels
 from ergode.core.devices import Device
-from ergode.core.group import COOPERATIVE, KIND
 from ergode.density.flow import gaussians, on_cpu, sums
 from ergode.density.flow.cells import kernel_of
 from ergode.density.flow.on_cpu import pairs_of
@@ -22,7 +21,6 @@ from ergode.models.estimation.measurement import Measurement
 
 _GROUPS = 128  # groups whose sums the device adds up
 _GROUPS_MOST = 512  # groups whose largest weights one thread compares
-_THREADS = 128  # of a block that adds up
 _FEW_TERMS = 20_000  # starting a thread takes longer than adding these
 _BY_DIMENSION = sums.smear, sums.fold, sums.summit
 
@@ -66,21 +64,9 @@ def _asked(size: int) -> list[tuple[int, int]]:
 def _asked_on(device: Device, size: int) -> list[Any]:
     """The factors on a device, as many as are added together or a multiple of it."""
     wanted = _asked(size)
-    both = np.full((2, _sum_count(size)), sums.NONE)
+    both = np.full((2, -(-len(wanted) // sums.TOGETHER) * sums.TOGETHER), sums.NONE)
     both[:, : len(wanted)] = np.transpose(wanted)
     return device.put_together([*both])
-
-
-def _sum_count(size: int) -> int:
-    """Number of sums on a device of CUDA."""
-    return -(-len(_asked(size)) // sums.TOGETHER) * sums.TOGETHER
-
-
-@lru_cache(maxsize=32)
-def _grid_kernel(size: int, is_wide: bool) -> kernels.Kernel:
-    """The kernel of all moments."""
-    bindings = {KIND: COOPERATIVE, lattice.DIMENSION: size, gaussians.WIDE: is_wide}
-    return kernels.cuda_kernel(sums.moments, bindings=bindings)
 
 
 class Weighted:
@@ -104,14 +90,9 @@ class Weighted:
     _periods: np.ndarray | None = None  # [variable], infinite if it has none; None: none has one
 
     @cached_property
-    def _made(self) -> dict[Any, Any]:
-        """Scratch memory, and kernels of a call: finding one by its functions takes long."""
+    def _made(self) -> dict[Any, kernels.Kernel]:
+        """Kernels of a call, as finding one by the functions of its model takes long."""
         return {}
-
-    @property
-    def _scratch(self) -> dict[Any, tuple[Any, ...]]:
-        """Memory of moments by shape; kernels run one after another."""
-        return self._made.setdefault("scratch", {})
 
     @property
     def groups(self) -> int:
@@ -184,45 +165,14 @@ class Weighted:
 
     def begin(self) -> tuple[Any, Any]:
         """Start what `moments` reads: the summits on the device, and sums."""
-        if self.device.is_cuda and self._periods is None:
-            return self._begin_by_grid()
         summits = self.summits(self.log_weights)
         if self._periods is not None:
             self._turn_to_mean(summits)
         return summits, self.sums(summits, self._signs)
 
-    def _begin_by_grid(self) -> tuple[Any, Any]:
-        """The same by one kernel, which puts the summits after the sums."""
-        device, count, size, groups = self.device, self.count, self.size, self.groups
-        few, fewer = min(groups, _GROUPS_MOST), max(1, groups // _GROUPS)
-        rows, columns = _asked_on(device, size)
-        shape = count, rows.size, 2, groups
-        if shape not in self._scratch:
-            if count > 1:
-                self._scratch.clear()  # that of many densities is large
-            parts = device.empty(shape, np.float64)
-            found = device.empty((count, 2, few), np.float64)
-            self._scratch[shape] = found, parts, parts.reshape((-1, groups))
-        summits = device.empty((count, 1 + size), np.float64)
-        out = device.empty(2 * count * rows.size * fewer + summits.size, np.float64)
-        launch = device.capture(
-            _grid_kernel(size, self._is_wide), self.point_count, count, few, groups, fewer, rows,
-            columns, self._signs, self._edge, self.points, self.log_weights,
-            *self._scratch[shape], summits, out,
-        )  # fmt: skip
-        wanted = -(-count * max(few, rows.size // sums.TOGETHER * groups) // _THREADS)
-        launch.launch(min(launch.cooperative_blocks(_THREADS), wanted), _THREADS)
-        return summits, out
-
     def read(self, summits: Any, found: Any) -> Moments:
         """Moments from what has been begun."""
-        n = self.size
-        if found.ndim == 1:  # the summits are at its end
-            found = np.asarray(self.device.get(found))
-            own = found[-self.count * (1 + n) :].reshape(self.count, 1 + n)
-            found = found[: found.size - own.size].reshape(self.count, _sum_count(n), 2, -1)
-        else:
-            own, found = (np.asarray(self.device.get(one)) for one in (summits, found))
+        n, own = self.size, np.asarray(self.device.get(summits))
         whole, with_signs = self._added(found)
         mass = whole[:, 0]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -234,7 +184,6 @@ class Weighted:
 
     def apart(self, found: Any) -> np.ndarray:
         """How far halves of the points are apart [density], in deviations, from their `sums`."""
-        found = np.asarray(self.device.get(found))
         mean_error, deviation_error, _ = self._errors(*self._added(found))
         return np.asarray(np.maximum(mean_error, deviation_error))
 
@@ -351,7 +300,7 @@ class Weighted:
         )  # fmt: skip
         return out
 
-    def _added(self, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _added(self, found: Any) -> tuple[np.ndarray, np.ndarray]:
         """Sums [density, sum] over all points, and with signs, from those by groups."""
-        added = found.sum(axis=-1)[:, : len(_asked(self.size))]
+        added = np.asarray(self.device.get(found)).sum(axis=-1)[:, : len(_asked(self.size))]
         return added[..., 0], added[..., 1]

@@ -366,5 +366,5 @@ def crossings(t, z, frame):
 
 
 def number_of_pair(d, e):
-    """Row of `Cells.spread` with the covariance of two dimensions, of which `d` is the less."""
+    """Row of `Cells.spread` with the covariance of two dimensions, where ``d < e``."""
     return DIMENSION + d * DIMENSION - d * (d + 1) // 2 + e - d - 1

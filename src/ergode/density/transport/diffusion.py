@@ -158,7 +158,7 @@ def _crossed(i, cells, p):
 
 
 def _corner(i, d, up, e, on, cells):
-    """Number of the cell one step along two dimensions, up or down; 0 if there is none.
+    """Number of a diagonal neighbour, one step along each of two dimensions; 0 if there is none.
 
     A cell and its corner are corners of each other, whichever of the cells between is there.
     """

@@ -285,7 +285,7 @@ def _new_move(epidemic, position, at, known, time, here, into, stop):
     """Whether a move differs from the known one so that others may move differently.
 
     It is 2 if neighbours may be traced because of it.  `at` is the number of the move in the path,
-    of which `known` moves were known before.  It leads from the compartment `here`.
+    whose first `known` moves were known before.  It leads from the compartment `here`.
     """
     tables, paths = epidemic.tables, epidemic.paths
     if at < known and paths.time[at, position] == time and paths.to[at, position] == into:
