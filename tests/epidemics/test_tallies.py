@@ -137,6 +137,34 @@ def test_doses_of_a_programme_are_given_at_its_rate():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_the_unit_of_time_has_no_effect_where_isolations_end_and_begin_at_once(device):
+    """Tenths of days are rounded, and days are not: 3.1 + 0.2 + 0.1 is no 3.1 + 0.3."""
+
+    def in_units_of(day):
+        days = {"E": (3, 2), "I": (9, 5), "H": (7, 1), "N": (7, 1), "R": (30, 5)}  # mean and sd
+        stays = {name: ergode.Gamma(mean=m * day, sd=s * day) for name, (m, s) in days.items()}
+        model = ergode.CompartmentModel(
+            HOSPITAL.compartments, [ergode.Infection("S", "E", {"I": 0.05 / day})],
+            [replace(one, holding_time=stays[one.compartment]) for one in HOSPITAL.progressions],
+        )  # fmt: skip
+        tests = ergode.Testing(
+            {"I": 0.9}, capacity=20, period=day, wait=False, delay=day, isolation=6 * day,
+            release_after=2 * day, release_every=day, tracing=0.5, quarantine=9 * day,
+            test_contacts=True,
+        )  # fmt: skip
+        return by_third(
+            [tests], model=model, times=np.arange(61.0) * day, device=device,
+            initial={"I": ergode.Seeds(20, age=2 * day)},
+        )  # fmt: skip
+
+    days, tenths = in_units_of(1.0), in_units_of(0.1)
+    assert of(days, "0] released")[..., -1].sum() > 10_000
+    for name in ("count", "entries", "measures"):
+        np.testing.assert_array_equal(days[name].values, tenths[name].values, name)
+
+
+@pytest.mark.slow
 def test_tests_at_a_rate_are_a_poisson_process_of_all_nodes():
     """Whatever the compartments: N r t tests by time t, whose variance is their mean."""
     found = alone([ergode.Testing({"I": 0.9, "E": 0.4}, rate=0.2, reduction=0.0)], replicates=400)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from epidemics_world import tidy
 
-_SLOTS = 8  # intervals of a person that are remembered
+_SLOTS = 8  # intervals of a person that are remembered at first
 
 
 class Holds:
@@ -100,6 +100,13 @@ class Holds:
         rows, node, time = rows[new], node[new], time[new]
         if rows.size:
             slot = (self.end[rows, k, node]).argmin(axis=1)  # the one that is over first
+            # Those of releases are all kept: they say when a person is tested next.
+            releases = "release_after" in self.run.world.measures[k]
+            over = -np.inf if releases else self.run.clock[rows]
+            if (self.end[rows, k, node, slot] > over).any():
+                self.begin = np.concatenate([self.begin, np.full_like(self.begin, np.inf)], axis=3)
+                self.end = np.concatenate([self.end, np.full_like(self.end, -np.inf)], axis=3)
+                slot = (self.end[rows, k, node]).argmin(axis=1)
             self.begin[rows, k, node, slot] = time
             self.end[rows, k, node, slot] = tidy(time + lasts)
         for row, who in zip(rows, node, strict=True):

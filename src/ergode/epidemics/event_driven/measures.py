@@ -17,7 +17,7 @@ from ergode.epidemics.event_driven.state import (
     RETEST,
 )
 from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, layer_of, target_of
-from ergode.epidemics.shared.clock import at_moment, later
+from ergode.epidemics.shared.clock import at_moment, later, precedes
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.counts import (
     POSITIVE,
@@ -177,7 +177,7 @@ def put_in_quarantine(queue, tables, nodes, k, node, time, is_contact, run):
     before = max(quarantine[k, node, 1], quarantine[k, node, 2])
     if not until > time:
         return
-    if quarantine[k, node, 0] < time:
+    if precedes(quarantine[k, node, 0], time):
         quarantine[k, node, 2] = before
         quarantine[k, node, 0] = time
         quarantine[k, node, 1] = until
@@ -185,7 +185,7 @@ def put_in_quarantine(queue, tables, nodes, k, node, time, is_contact, run):
         quarantine[k, node, 1] = max(quarantine[k, node, 1], until)
     if COUNTING and until > before:
         tally_hold(nodes.moves, tables, k, node, real(time), real(until), real(before))
-    if HAS_RELEASE and time >= before:
+    if HAS_RELEASE and not precedes(time, before):
         _queue_release(queue, tables, nodes, k, node, time, RETEST_AFTER, run)
 
 
@@ -205,7 +205,10 @@ def test_for_release(queue, contacts, tables, nodes, k, node, time, run):
     quarantine = nodes.quarantine
     if quarantine[k, node, 3] != time:
         return  # that isolation is over, and another has begun
-    until = max(quarantine[k, node, 1], quarantine[k, node, 2])
+    until = real(quarantine[k, node, 2])
+    begins = not precedes(quarantine[k, node, 0], time)  # an isolation that this test does not end
+    if not begins:
+        until = max(until, quarantine[k, node, 1])
     if not until > later(time):  # no test when the isolation ends
         quarantine[k, node, 3] = NEVER
         return
@@ -217,18 +220,24 @@ def test_for_release(queue, contacts, tables, nodes, k, node, time, run):
     if stays_isolated(tables.interventions, k, compartment, number, node, run.seed, run.replicate):
         _queue_release(queue, tables, nodes, k, node, time, RETEST_EVERY, run)
         if HAS_FINDS and tables.interventions.traced[k, FINDS] > 0.0:
-            unknown = quarantine[k, node, 5] <= time
+            unknown = not precedes(time, quarantine[k, node, 5])
             if unknown and looks_for_cases(tables.interventions, nodes.starts, k, time):
                 if COUNTING:
                     tally(nodes.moves, tables, k, POSITIVE, node, time, 1)
                 stay = nodes.stay[node]
                 _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
         return
+    over = real(time)
+    if begins:
+        over = real(quarantine[k, node, 1])
     if COUNTING:
-        tally_release(nodes.moves, tables, k, node, time, until)
-    quarantine[k, node, 1] = time
+        tally_release(nodes.moves, tables, k, node, time, over, max(until, over))
+    quarantine[k, node, 1] = over
     quarantine[k, node, 2] = time
     quarantine[k, node, 3] = NEVER
+    if begins:
+        begin = real(quarantine[k, node, 0])
+        _queue_release(queue, tables, nodes, k, node, begin, RETEST_AFTER, run)
 
 
 def _is_held(quarantine, k, node, time):

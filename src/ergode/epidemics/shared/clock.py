@@ -78,3 +78,13 @@ def at_moment(moments, time):
 def later(time):
     """A slightly later time, after everything that begins or ends at this time."""
     return fma(time, _ROUNDING, time)
+
+
+def earlier(time):
+    """A slightly earlier time, before everything that begins or ends at this time."""
+    return fma(time, -_ROUNDING, time)
+
+
+def precedes(first, second):
+    """Whether a time is before another one, and does not equal it."""
+    return later(first) < second

@@ -7,6 +7,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.compiler.language import noinline_cpu, real
 from ergode.epidemics.shared.atomics import add
+from ergode.epidemics.shared.clock import precedes
 from ergode.epidemics.shared.options import HAS_STRATA
 
 # Quantities of a measure (`shared.tallies`); doses from `DOSE` on.
@@ -76,7 +77,7 @@ def _add_at(moves, times, per_step, column, time, amount):
 def tally_hold(moves, tables, k, node, begin, until, before):
     """A node is held from a time until another, after it was held until the time `before`."""
     if until > 0.0:
-        if begin <= before and before > 0.0:
+        if not precedes(before, begin) and before > 0.0:
             tally(moves, tables, k, HELD, node, before, 1)
         else:
             tally(moves, tables, k, BEGUN, node, begin, 1)

@@ -180,10 +180,10 @@ def tally_traced(moves, tables, k, node, time):
     tally(moves, tables, k, TRACED, node, time, 1)
 
 
-def tally_release(moves, tables, k, node, time, until):
-    """A negative test ends an isolation, which would have lasted until a later time."""
+def tally_release(moves, tables, k, node, time, over, until):
+    """A negative test ends an isolation, which is `over` now and would have lasted until later."""
     tally(moves, tables, k, RELEASED, node, time, 1)
-    tally(moves, tables, k, HELD, node, time, -1)
+    tally(moves, tables, k, HELD, node, over, -1)
     tally(moves, tables, k, HELD, node, until, 1)
 
 

@@ -26,7 +26,7 @@ from ergode.epidemics.shared.arcs import (
     target_of,
 )
 from ergode.epidemics.shared.atomics import fence, lower_to, raise_to
-from ergode.epidemics.shared.clock import at_moment, later
+from ergode.epidemics.shared.clock import at_moment, earlier, later, precedes
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.counts import POSITIVE, TESTS, tally, tally_hold
 from ergode.epidemics.shared.detection import (
@@ -181,7 +181,7 @@ def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate)
     tables, plan = epidemic.tables, epidemic.tables.interventions
     begin = at_moment(tables.moments, moment + held.delay)
     until = at_moment(tables.moments, begin + held.lasting)
-    kept = not HAS_RELEASE or begin >= held.since
+    kept = not HAS_RELEASE or not precedes(begin, held.since)
     if (
         kept
         and begin < held.time
@@ -218,7 +218,15 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
         first = looks == 2
         held = until > later(moment) if first else settled
         held = held or _is_newly_held(
-            epidemic, starts, k, shift, node, moves, until if first else time, since, replicate
+            epidemic,
+            starts,
+            k,
+            shift,
+            node,
+            moves,
+            earlier(until) if first else time,
+            since,
+            replicate,
         )
         if first and held and is_negative(epidemic, k, position, node, moves, moment, replicate):
             since = moment
@@ -284,7 +292,7 @@ def release(epidemic, moves, starts, place, end):
             if not (
                 until > later(moment)
                 or _is_newly_held(
-                    epidemic, starts, k, shift, place.node, count, until,
+                    epidemic, starts, k, shift, place.node, count, earlier(until),
                     real(tracing.released[k, position]), place.replicate,
                 )
             ):  # fmt: skip
@@ -298,7 +306,7 @@ def release(epidemic, moves, starts, place, end):
             if negative:
                 tracing.released[k, position] = moment
                 if COUNTING:
-                    tally_release(moves, tables, k, place.node, moment, until)
+                    tally_release(moves, tables, k, place.node, moment, moment, until)
                 tracing.until[k, position] = to_bits(moment)
                 tracing.held[k, position] = bits(to_bits(moment))
             else:
@@ -318,7 +326,7 @@ def _find(epidemic, moves, starts, k, place, count, moment):
     lasting = real(plan.traced[k, OWN_DELAY] + plan.traced[k, OWN_TIME])
     own = _Held(np.int64(-1), np.int64(place.node), real(0.0), lasting, real(-_NEVER), real(moment))
     if (
-        tracing.known[k, position] <= moment
+        not precedes(moment, tracing.known[k, position])
         and looks_for_cases(plan, starts, k, moment)
         and not _holds(epidemic, starts, k, own, position, place.node, count, place.replicate)
     ):
@@ -425,7 +433,7 @@ def _hold(tracing, k, position, begin, until):
     """Put a node in quarantine, at least until some time."""
     if not until > begin:
         return
-    if HAS_RELEASE and begin < tracing.released[k, position]:
+    if HAS_RELEASE and precedes(begin, tracing.released[k, position]):
         return
     word = to_bits(real(max(until, real(0.0))))
     raise_to(tracing.until, (np.int64(k), np.int64(position)), word)
@@ -460,7 +468,7 @@ def tally_holds(moves, tables, tracing, position, node):
             before = from_bits(bits(tracing.held[k, position]))
             if COUNTING:
                 tally_hold(moves, tables, k, node, begin, until, before)
-            if HAS_RELEASE and begin >= before:
+            if HAS_RELEASE and not precedes(begin, before):
                 again = begin + tables.interventions.traced[k, RETEST_AFTER]
                 tracing.again[k, position] = at_moment(tables.moments, again)
             tracing.held[k, position] = bits(to_bits(until))
