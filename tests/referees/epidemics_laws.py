@@ -19,6 +19,8 @@ def sample(rng: np.random.Generator, law: tuple[Any, ...], count: int) -> np.nda
         return mean * rng.lognormal(-0.125, 0.5, count)
     if kind == "weibull":  # of shape two, and a scale
         return mean * rng.weibull(2.0, count)
+    if kind == "never":
+        return np.full(count, np.inf)
     return np.full(count, tidy(mean) if kind == "fixed" else fixed_stay(mean))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from epidemics_births import Births
 from epidemics_doses import given_doses
 from epidemics_laws import calendar_at, dose_count, of_dose, sample
 from epidemics_lines import PlaceLines, TestLines
@@ -79,6 +80,7 @@ class _Run:
             self._propose_test(np.arange(count), k, self.clock)
         self.lines = TestLines(self, count)
         self.places = PlaceLines(self, count)
+        self.births = Births(self)
         self.recent = RecentEntries(world, count, self.index)
         self.tallies = Tallies(self, count)
         self._place(count)
@@ -201,12 +203,14 @@ class _Run:
             line = self.lines.next(rows)
             enter = self.places.next(rows)
             contact, over = self.next_contact[rows], self.recent.next(rows)
-            again = self.holds.next(rows)
-            when = np.stack([again, line, enter, due, detect, test, come, meet, contact, over])
+            again, birth = self.holds.next(rows), self.births.next(rows)
+            when = np.stack(
+                [birth, again, line, enter, due, detect, test, come, meet, contact, over]
+            )
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
             admitted = self.places.admit(rows, time)  # who enters before all this
-            time[admitted], kind[admitted] = self.places.next(rows[admitted]), 2
+            time[admitted], kind[admitted] = self.places.next(rows[admitted]), 3
             self._pull_triggers(rows, time)
             self._record(rows, time)
             going = tidy(time) <= self.horizon
@@ -214,6 +218,7 @@ class _Run:
             self.clock[rows] = time
             for k, work in enumerate(
                 (
+                    self.births.bear,
                     self.holds.retest,
                     self.lines.refill,
                     self.places.enter,

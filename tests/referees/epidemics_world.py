@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from epidemics_births import add_births
 from epidemics_measures import add_measures, add_unborn, measure_of
 
 import ergode
+from ergode.models.holding_times.until_birth import UntilBirth
 
 # Multiples of this round when they are added: 0.4 + 0.8 is a little more than 1.2.
 UNIT = 0.4
 
 # Structures that share compiled kernels: what is in a family is in all of its worlds.
-FAMILIES = ("plain", "driven", "measures", "meetings", "laws", "traits")
+FAMILIES = ("plain", "driven", "measures", "meetings", "laws", "traits", "births")
 _BARE = ("plain", "laws", "traits")  # without layers, calendars and guests
 _EXITING = ("meetings", "laws")  # in which nodes leave compartments at a rate
 _BY_TRAITS = ("measures", "laws", "traits")  # in which nodes progress by what they are
@@ -64,6 +66,7 @@ class World:
     splits: dict[str, tuple[str, list[dict[str, float]]]] = field(default_factory=dict)
     exits: dict[str, tuple[float, dict[str, float]]] = field(default_factory=dict)  # rate, where to
     outside: list[str] = field(default_factory=list)  # of those who are not born
+    births: tuple[str, dict[str, float]] | None = None  # of whom, and rates of mothers
     stays: dict[str, tuple[str, list[tuple[Any, ...]]]] = field(default_factory=dict)
     factors_by: dict[str, tuple[str, list[float]]] = field(default_factory=dict)
     # Such factors of each infection, where they differ; none of an infection is None.
@@ -122,7 +125,7 @@ class World:
         """Whether a master equation holds for it."""
         return (
             self.laws() <= {"exponential"}
-            and not (self.profiles or self.meetings is not None)
+            and not (self.profiles or self.meetings is not None or self.births)
             and all(m["kind"] == "closure" and "trigger" not in m for m in self.measures)
         )
 
@@ -179,6 +182,10 @@ class World:
 
 def draw(rng: np.random.Generator, family: str) -> World:
     """A world of a family, drawn anew until ergode takes its model."""
+    if family == "births":  # in a world with all measures
+        world = draw(rng, "measures")
+        add_births(rng, world)
+        return world
     while True:
         world = _draw(rng, family)
         if (np.diff(world.times) <= 0).any():  # two are equal once rounded
@@ -580,7 +587,9 @@ def model_of(world: World) -> ergode.CompartmentModel:
                 _by(world.splits[c][0], [_with_instead(world, one) for one in world.splits[c][1]])
                 if c in world.splits else _with_instead(world, to),
                 _by(world.stays[c][0], [_holding_time(one) for one in world.stays[c][1]])
-                if c in world.stays else _holding_time(law),
+                if c in world.stays
+                else UntilBirth(max(world.births[1].values()), _mothers(world))
+                if law[0] == "never" else _holding_time(law),
                 **_exit_of(world, c),
             )
             for c, (to, law) in world.progressions.items()
@@ -589,6 +598,12 @@ def model_of(world: World) -> ergode.CompartmentModel:
         infectivity="infectivity" if world.infectivity is not None else None,
         outside=world.outside,
     )  # fmt: skip
+
+
+def _mothers(world: World) -> dict[str, float]:
+    """Rates of births, relative to the largest."""
+    rates = world.births[1]
+    return {name: rate / max(rates.values()) for name, rate in rates.items()}
 
 
 def contacts_of(world: World) -> Any:

@@ -41,6 +41,7 @@ def test_exact_methods_are_exact(family):
 _ORDINARY = {
     "plain": (3, "float32"), "driven": (3, "float64"), "measures": (1, "float32"),
     "meetings": (2, "float64"), "laws": (2, "float32"), "traits": (1, "float32"),
+    "births": (1, "float64"),
 }  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def test_methods_in_steps_have_the_error_of_their_steps(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["measures", "meetings"])
+@pytest.mark.parametrize("family", ["measures", "meetings", "births"])
 def test_windows_and_line_lists_tell_the_same_history(family):
     """In the families that have all that the other two have."""
     wrong = []

@@ -47,9 +47,10 @@ from ergode.epidemics.shared.arcs import (
     of_arc,
     target_of,
 )
+from ergode.epidemics.shared.births import births_of, check_births, child_of
 from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.ensemble import Ensemble
-from ergode.epidemics.shared.options import COUNTING_ENTRIES, HAS_STRATA, WEIGHTED
+from ergode.epidemics.shared.options import COUNTING_ENTRIES, HAS_BIRTHS, HAS_STRATA, WEIGHTED
 from ergode.epidemics.shared.progression import row_of
 from ergode.epidemics.shared.resolution import check_stages
 from ergode.epidemics.shared.sweep import SWEPT, PointGroup, bindings_of, replicate_of
@@ -70,6 +71,7 @@ class JumpTables(NamedTuple):
     times: Any
     per_step: Any  # grid points per unit of time
     largest_sum: float  # of the weights of arcs into a node
+    births: Any  # see `shared.births`
 
 
 def gillespie_cpu(start, stop, tables, seed, rows, counts, work):
@@ -100,7 +102,7 @@ def _tables_of_row(tables, rows, row):
             seeding_of_row(tables.seeding, rows, row),
             transmission.infections_of_row(tables.infections, rows, row), tables.base,
             tables.stratum, tables.stratum_count, tables.times, tables.per_step,
-            tables.largest_sum,
+            tables.largest_sum, tables.births,
         )  # fmt: skip
     return tables
 
@@ -115,19 +117,21 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
         tables.infections.susceptible, tables.infections.infected, tables.infections.rate
     )  # fmt: skip
     stratum, stratum_count = tables.stratum, tables.stratum_count
-    times, per_step = tables.times, tables.per_step
+    times, per_step, births = tables.times, tables.per_step, tables.births
     node_count = compartment.size
     unit = _unit(rate, tables.largest_sum)
     _begin(
-        row, base, stages, stratum, stratum_count, susceptible, counts, tree, pressure, compartment
-    )
+        row, base, stages, stratum, stratum_count, susceptible, counts, tree, pressure, compartment,
+        births,
+    )  # fmt: skip
     cases = np.int64(stages.order.size)
     infections = np.int64(0)
+    born = np.int64(0)
     for index in range(seeding.named_count + seeding.drawn_count):
         node = np.int64(seed_node(seeding, index, node_count, seed, replicate))
         into = np.int64(initial_compartment(seeding, node, node_count, seed, replicate))
         _move(
-            node, into, arcs, stages, susceptible, rate, unit, tree, pressure, compartment
+            node, into, arcs, stages, susceptible, rate, unit, tree, pressure, compartment, births
         )  # fmt: skip
         counts[row, 0, _column(base, node, stratum, stratum_count)] -= 1
         counts[row, 0, _column(into, node, stratum, stratum_count)] += 1
@@ -152,6 +156,14 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
         old = compartment[node]
         into = _chosen_infection(node, old, v, susceptible, infected, pressure, unit)
         is_case = into >= 0
+        if HAS_BIRTHS and _is_birth(node, old, v, stages, susceptible, pressure, unit, births):
+            child = child_of(births, seeding, born, node_count, seed, replicate)
+            if child < 0:
+                jumps += 1
+                continue
+            born += 1
+            node, old = np.int64(child), np.int64(births.unborn)
+            into = _chosen_branch(stages, row_of(stages, old, node), seed, replicate, jumps)
         if into < 0:
             if stages.kind[old] < 0:
                 jumps += 1
@@ -167,7 +179,7 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
                 counts[row, at, _column(cases, node, stratum, stratum_count)] += 1
         infections += np.int64(is_case)
         _move(
-            node, into, arcs, stages, susceptible, rate, unit, tree, pressure, compartment
+            node, into, arcs, stages, susceptible, rate, unit, tree, pressure, compartment, births
         )  # fmt: skip
         jumps += 1
     _sum_up(row, counts)
@@ -176,8 +188,9 @@ def _run_one(tables, seed, replicate, row, counts, work, tree, pressure, compart
 
 
 def _begin(
-    row, base, stages, stratum, stratum_count, susceptible, counts, tree, pressure, compartment
-):
+    row, base, stages, stratum, stratum_count, susceptible, counts, tree, pressure, compartment,
+    births,
+):  # fmt: skip
     """Put all nodes into the base compartment, with zero forces of infection."""
     for at in range(counts.shape[1]):
         for column in range(counts.shape[2]):
@@ -192,6 +205,8 @@ def _begin(
     for node in range(compartment.size):
         if stages.kind[base] >= 0:
             _set_rate(tree, node, np.float64(stages.a[row_of(stages, base, node)]))
+        if HAS_BIRTHS:
+            _set_rate(tree, node, _rate_of(node, base, stages, susceptible, pressure, 0.0, births))
 
 
 def _chosen_infection(node, old, v, susceptible, infected, pressure, unit):
@@ -204,6 +219,20 @@ def _chosen_infection(node, old, v, susceptible, infected, pressure, unit):
                 into = np.int64(infected[k])
             v -= force
     return into
+
+
+def _is_birth(node, kind, v, stages, susceptible, pressure, unit, births):
+    """Whether a node has a child: `v` is uniform on the sum of its rates."""
+    force = np.float64(0.0)
+    for k in range(susceptible.size):
+        if susceptible[k] == kind:
+            force += pressure[k, node] * unit
+    return v > force and v <= force + _birth_rate(kind, stages, births)
+
+
+def _birth_rate(kind, stages, births):
+    """Rate at which a person in a compartment has children."""
+    return np.float64(stages.a[births.unborn]) * np.float64(births.share[kind])
 
 
 def _sum_up(row, counts):
@@ -250,11 +279,13 @@ def _unit(rate, largest_sum):
     return max(fastest * np.float64(largest_sum) / 2.0**52, 1e-300)
 
 
-def _move(node, into, arcs, stages, susceptible, rate, unit, tree, pressure, compartment):
+def _move(
+    node, into, arcs, stages, susceptible, rate, unit, tree, pressure, compartment, births
+):  # fmt: skip
     """Move a node, and update the rates of its neighbours."""
     old = compartment[node]
     compartment[node] = into
-    _set_rate(tree, node, _rate_of(node, into, stages, susceptible, pressure, unit))
+    _set_rate(tree, node, _rate_of(node, into, stages, susceptible, pressure, unit, births))
     for arc in range(first_arc(arcs, node), end_arc(arcs, node)):
         other = np.int64(target_of(arcs, node, arc))
         if is_loop(node, other):
@@ -272,7 +303,7 @@ def _move(node, into, arcs, stages, susceptible, rate, unit, tree, pressure, com
         if changed:
             _set_rate(
                 tree, other,
-                _rate_of(other, compartment[other], stages, susceptible, pressure, unit),
+                _rate_of(other, compartment[other], stages, susceptible, pressure, unit, births),
             )  # fmt: skip
 
 
@@ -281,11 +312,13 @@ def _in_units(rate, weight, unit):
     return math.floor(np.float64(rate) * weight / unit + 0.5)
 
 
-def _rate_of(node, kind, stages, susceptible, pressure, unit):
+def _rate_of(node, kind, stages, susceptible, pressure, unit, births):
     """Total rate of a node [1 / time]."""
     total = np.float64(0.0)
     if stages.kind[kind] >= 0:
         total = np.float64(stages.a[row_of(stages, kind, node)])
+    if HAS_BIRTHS:
+        total += _birth_rate(kind, stages, births)
     for k in range(susceptible.size):
         if susceptible[k] == kind:
             total += pressure[k, node] * unit
@@ -323,6 +356,7 @@ class JumpEnsemble(Ensemble):
         contacts = scenario.contacts
         stages = progression.stages_of_group(model, group, precision, contacts)
         check_stages(model, stages, precision, group)
+        check_births(model, stages, initial, float(self.horizon))
         infections = transmission.infections_of(model, precision, group)
         weights = arc_weights(model, contacts)
         self._seeds = Seeder(model, contacts, initial, self.seed, device, precision, group)
@@ -336,6 +370,7 @@ class JumpEnsemble(Ensemble):
                 WEIGHTED: weights is not None,
                 HAS_STRATA: scenario.stratum is not None,
                 COUNTING_ENTRIES: self.has_entries,
+                **({HAS_BIRTHS: True} if model.unborn else {}),
                 **arc_bindings(contacts),
             },
         )
@@ -343,6 +378,7 @@ class JumpEnsemble(Ensemble):
             arcs_of(contacts, weights, precision), stages, self._seeds.of(0, 0), infections,
             self.base, or_nothing(scenario.stratum, np.int32),
             self.stratum_count, self.times, self.per_step, largest_sum(contacts, weights),
+            births_of(model, precision),
         )  # fmt: skip
         self._tables = put_table(device, tables)
         self._infection_count = len(model.infections)

@@ -87,6 +87,8 @@ _leap = _without_listing(LeapEnsemble)
 
 
 def _beyond_first_passage(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
+    if model.unborn:
+        return _BIRTHS
     if model.recurrent:
         return "nodes of this model can become susceptible again"
     susceptible = model.infections[0].susceptible
@@ -103,6 +105,9 @@ def _beyond_first_passage(model: CompartmentModel, scenario: Scenario, aged: boo
     return "there are seeds with ages" if aged else None
 
 
+_BIRTHS = "people have children at a rate, and births depend on the number of mothers"
+
+
 def _beyond_sellke(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
     return None
 
@@ -114,7 +119,8 @@ def _beyond_memoryless(model: CompartmentModel) -> str | None:
     if model.has_exits:
         return _EXITS
     for progression in model.progressions:
-        if not all(isinstance(one, Exponential) for one in progression.holding_times):
+        memoryless = all(isinstance(one, Exponential) for one in progression.holding_times)
+        if not memoryless and progression.compartment != model.unborn:
             return f"the holding time of '{progression.compartment}' is not exponential"
     return None
 
@@ -134,6 +140,8 @@ def _beyond_gillespie(model: CompartmentModel, scenario: Scenario, aged: bool) -
 
 
 def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str | None:
+    if model.unborn:
+        return _BIRTHS
     if model.has_exits:
         return _EXITS
     one_sum = "and a leap keeps one sum for all neighbours of a node"

@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import by_reference, hold, no_refcount, real
+from ergode.epidemics.event_driven.births import await_birth, give_birth
 from ergode.epidemics.event_driven.measures import (
     ask_for_test,
     await_detection,
@@ -54,6 +55,8 @@ from ergode.epidemics.event_driven.queue import (
 )
 from ergode.epidemics.event_driven.record import note_move
 from ergode.epidemics.event_driven.state import (
+    BIRTH,
+    BORN,
     CONTACT,
     DETECTION,
     FIRST_STAY,
@@ -108,6 +111,7 @@ from ergode.epidemics.shared.options import (
     COMPUTED,
     COUNTING,
     HAS_AGES,
+    HAS_BIRTHS,
     HAS_CAPACITIES,
     HAS_COUNTERS,
     HAS_INTERVENTIONS,
@@ -162,7 +166,7 @@ def sellke_cpu(
         np.empty(1, real),
         np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
         new_proposed(plan_size, node_count),
-        np.empty(node_count if LISTING else 1, np.int64), np.empty(2, np.int64),
+        np.empty(node_count if LISTING else 1, np.int64), np.empty(3, np.int64),
     )  # fmt: skip
     nodes = by_reference(made)
     for row in range(start, stop):
@@ -183,7 +187,7 @@ def _sizes(contacts, tables, seed_count):
     for node in range(1 if COMPUTED else node_count):  # all have as many slots
         most = max(most, end_arc(contacts, node) - first_arc(contacts, node))
     announced = seed_count + tables.importations.rate.size
-    if tables.stages.kind[tables.base] >= 0:
+    if HAS_BIRTHS or tables.stages.kind[tables.base] >= 0:
         announced += node_count
     room = 2 * most + _ROOM
     if HAS_LINES:
@@ -257,6 +261,7 @@ def _begin(queue, tables, nodes, cases, run):
     nodes.decided[0] = 0.0
     nodes.work[0] = 0
     nodes.work[1] = 0
+    nodes.work[BORN] = 0
     if LISTING:
         cases.count[run.row] = 0
         for node in range(compartment.size):
@@ -271,6 +276,9 @@ def _begin(queue, tables, nodes, cases, run):
         queue, tables.seeding, tables.importations,
         compartment.size if tables.stages.kind[base] >= 0 else 0, compartment.size, tables.end, run,
     )  # fmt: skip
+    if HAS_BIRTHS and tables.stages.kind[base] < 0:  # no event begins a stay
+        for node in range(compartment.size):
+            await_birth(queue, tables, nodes, np.int64(node), real(0.0), run)
 
 
 def _per_time(queue, end):
@@ -329,6 +337,8 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
                 continue
         kind, node = event.kind, event.node
         ends_with_stay = kind == CONTACT or kind == PROGRESS
+        if HAS_BIRTHS:
+            ends_with_stay = ends_with_stay or kind == BIRTH
         if ends_with_stay and stays[node] != event.stay and not event.is_over:
             continue  # the node was infected before
         move = _nobody_moves()
@@ -351,6 +361,8 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
         elif kind == IMPORT:
             move = _import_case(event, tables, nodes, run)
             _await_import(queue, event, tables.importations, tables.end, run)
+        elif HAS_BIRTHS and kind == BIRTH:
+            give_birth(queue, tables, nodes, node, event.time, run)
         elif HAS_COUNTERS and kind == FORGET:
             nodes.population[tables.stages.order.size + 1 + event.arc] -= np.int64(event.key)
             decided[0] = event.time
@@ -538,6 +550,8 @@ def _enter(queue, event, move, entry, tables, nodes, run):
             queue, run.per_time, leaves, np.int64(PROGRESS), node, np.int64(-1), stays[node],
             np.uint32(0), np.int64(0),
         )  # fmt: skip
+    if HAS_BIRTHS:
+        await_birth(queue, tables, nodes, node, time, run)
     if HAS_TRACING:
         await_detection(queue, tables, node, stays[node], compartment, entry, leaves, run)
     if HAS_LINES:
@@ -605,6 +619,8 @@ def _at_rest_until(target, time, tables, nodes):
     rests = tables.infections.at_risk[nodes.compartment[target]] == 0 and until > time
     if HAS_QUEUES:  # of those who wait it is not known
         rests = rests and line_of(tables.interventions, nodes.lines, target) < 0
+    if HAS_BIRTHS:  # nor of those who are not born
+        rests = rests and nodes.compartment[target] != tables.births.unborn
     return just_before(until) if rests else real(-NEVER)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 # Kinds of events, in the order of simultaneous events.
-RETEST, PERIOD, SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, FORGET, IMPORT, CONTACT = range(
-    10
-)
+(
+    BIRTH, RETEST, PERIOD, SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, FORGET, IMPORT,
+    CONTACT,
+) = range(11)  # fmt: skip
+BORN = 2  # place in `Nodes.work`
 NEVER = float("inf")
 NOT_YET = float("nan")
 
@@ -31,7 +33,7 @@ class Nodes(NamedTuple):
     moves: Any  # by grid time: int32 [time_count + 1, column]; see `shared.ensemble`
     proposed: Any  # see `shared.tallying`
     case: Any  # case number of each node, int64 [node]
-    work: Any  # events, infections: int64 [2]
+    work: Any  # events, infections, births: int64 [3]
 
 
 class Run(NamedTuple):

@@ -11,6 +11,7 @@ from ergode.core.calls.launch import count_that_fits
 from ergode.core.compiler.source import Precision
 from ergode.core.devices import Device
 from ergode.core.devices.buffers import put_table
+from ergode.core.devices.foreign import on_host
 from ergode.epidemics.scenario import ENTRIES, Scenario
 from ergode.epidemics.seeding import Seeding
 from ergode.epidemics.shared.clock import moments_of
@@ -61,6 +62,7 @@ class Ensemble(ABC):
             self.stratum_sizes = np.bincount(scenario.stratum, minlength=self.stratum_count)
         self._group = group
         self._interventions = scenario.interventions
+        self._unborn = -1 if model.unborn is None else model.index[model.unborn]
         self.has_entries = ENTRIES in scenario.include
         self.tallies = scenario.tallies
 
@@ -76,6 +78,7 @@ class Ensemble(ABC):
             tables.interventions, seeding, tables.importations,
             or_nothing(tables.stratum, np.int32), self.stratum_count, self.base, self.times,
             self.per_step, real(np.nextafter(self.horizon, real(np.inf))), tables.moments,
+            tables.births,
         )  # fmt: skip
         return put_table(self.device, whole)
 
@@ -147,6 +150,14 @@ class Ensemble(ABC):
         each = counts.reshape(*counts.shape[:2], count, self.stratum_count)[:, :, at:]
         each = shown(each, self.tallies, self._interventions)
         return each if self.stratum_count > 1 else each[..., 0]
+
+    def all_born(self, found: Any) -> int | None:
+        """The first of some replicates whose unborn nodes are all born; None if there is none."""
+        if self._unborn < 0:
+            return None
+        left = self._columns(found[0], self._unborn, self._unborn + 1)[:, -1]
+        none = np.flatnonzero(on_host(left).reshape(len(left), -1).sum(axis=1) == 0)
+        return int(none[0]) if none.size else None
 
     def _columns(self, counts: Any, first: int, stop: int) -> Any:
         """Some columns of counts, by stratum if there are several."""

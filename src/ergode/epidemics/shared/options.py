@@ -49,6 +49,8 @@ HAS_COUNTERS = option(False)
 """Whether a trigger counts in a window of time, or some of the nodes."""
 HAS_IMPORTATIONS = option(True)
 """Whether there are importations."""
+HAS_BIRTHS = option(False)
+"""Whether people have children at a rate."""
 THINNED = option(True)
 """Whether an effective contact may fail to transmit."""
 HAS_MOMENTS = option(True)

@@ -17,6 +17,6 @@ def tables_of_row(tables, rows, row):
             tables.interventions, seeding_of_row(tables.seeding, rows, row),
             importations_of_row(tables.importations, rows, row), tables.stratum,
             tables.stratum_count, tables.base, tables.times, tables.per_step, tables.end,
-            tables.moments,
+            tables.moments, tables.births,
         )  # fmt: skip
     return tables

@@ -15,6 +15,7 @@ from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared import contacts as contact_process
 from ergode.epidemics.shared import progression, transmission, vaccines
 from ergode.epidemics.shared.arcs import arc_bindings
+from ergode.epidemics.shared.births import Births, births_of, check_births
 from ergode.epidemics.shared.clock import Moments, moments_of
 from ergode.epidemics.shared.compliance import compliance_bindings
 from ergode.epidemics.shared.importation import factor_of, importations_of, own_factor_of
@@ -25,6 +26,7 @@ from ergode.epidemics.shared.options import (
     COUNTING,
     COUNTING_ENTRIES,
     HAS_AGES,
+    HAS_BIRTHS,
     HAS_CALENDARS,
     HAS_CAPACITIES,
     HAS_COUNTERS,
@@ -76,6 +78,7 @@ class EpidemicTables(NamedTuple):
     per_step: Any  # grid points per unit of time
     end: Any  # the next number after the last of `times`
     moments: Any  # see `shared.clock`
+    births: Any  # see `shared.births`
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ class Tables:
     weights: np.ndarray | None  # see `arc_weights`; in the working precision
     stratum: np.ndarray | None
     moments: Moments
+    births: Births
     bindings: dict[Any, bool]  # of all options of the exact methods but `LISTING`
 
 
@@ -114,6 +118,7 @@ def tables_of(
         )
     stages = progression.stages_of_group(model, group, precision, contacts)
     check_stages(model, stages, precision, group)
+    check_births(model, stages, initial, horizon)
     weights = arc_weights(model, contacts)
     infections = transmission.infections_of(model, precision, group)
     if model.has_own_factors:
@@ -182,6 +187,7 @@ def tables_of(
             if any(isinstance(i, Capacity) for i in scenario.interventions)
             else {}
         ),
+        **({HAS_BIRTHS: True} if model.unborn else {}),
         **({COUNTING: True} if MEASURES in scenario.include else {}),
         **({AVOIDING: True} if AVOIDED in scenario.include else {}),
         **({COUNTING_ENTRIES: True} if ENTRIES in scenario.include else {}),
@@ -207,6 +213,7 @@ def tables_of(
         None if weights is None else weights.astype(precision, copy=False),
         scenario.stratum,
         moments_of(moments - begin if moments.size else np.zeros(1), begin, precision),
+        births_of(model, precision),
         bindings,
     )
 

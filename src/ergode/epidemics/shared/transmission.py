@@ -327,6 +327,11 @@ def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, 
     reached = {infection.susceptible for infection in model.infections}
     for progression in leading:
         if one.instead is None:
+            if progression.compartment == model.unborn:
+                raise ModelError(
+                    f"{where} lets nodes wait for '{one.compartment}', which newborns enter; "
+                    "expected a compartment that they enter instead"
+                )
             if progression.compartment in reached:
                 raise ModelError(
                     f"{where} lets nodes wait in '{progression.compartment}', from which an "

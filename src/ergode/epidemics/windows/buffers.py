@@ -10,6 +10,7 @@ from ergode.core.compiler.source import Precision
 from ergode.epidemics.shared.lines import LineState
 from ergode.epidemics.shared.options import (
     COUNTING,
+    HAS_BIRTHS,
     HAS_COUNTERS,
     HAS_FINDS,
     HAS_LINES,
@@ -21,6 +22,7 @@ from ergode.epidemics.shared.options import (
 )
 from ergode.epidemics.shared.tables import EpidemicTables
 from ergode.epidemics.shared.tallying import ProposedTests
+from ergode.epidemics.windows.births import BirthState
 from ergode.epidemics.windows.moves import Records, Results
 from ergode.epidemics.windows.state import ROOM, Paths, Recent
 from ergode.epidemics.windows.tracing import TracingState
@@ -42,6 +44,7 @@ def new_buffers(
     has_lines = bindings.get(HAS_LINES, False)
     line_count = tables.interventions.lines.measure.size
     queued = position_count if has_lines else 1
+    born = position_count if bindings.get(HAS_BIRTHS, False) else 1
     searches = plan + (line_count if has_lines else 0)
     paths = Paths(
         empty((position_count, 4), word), empty((ROOM, position_count), precision),
@@ -56,6 +59,10 @@ def new_buffers(
         empty((count, searches), np.int32), empty((count, searches), np.int32),
         empty((count, searches), np.int32),
         empty((count, searches, BINS if bindings[HAS_TRIGGERS] else 1), np.int32),
+        BirthState(
+            empty(born, precision), empty(born, np.int32), empty(count, np.int32),
+            empty(count, np.int32), empty(count, np.int32),
+        ),
     )  # fmt: skip
     tracing = TracingState(
         empty((plan, watched), word), empty((detection_room, watched), precision),

@@ -27,6 +27,7 @@ from ergode.epidemics.shared.atomics import add, exchange, fence
 from ergode.epidemics.shared.options import (
     AVOIDING,
     COUNTING,
+    HAS_BIRTHS,
     HAS_LINES,
     HAS_QUEUES,
     HAS_RELEASE,
@@ -35,6 +36,7 @@ from ergode.epidemics.shared.options import (
 )
 from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.shared.tallying import tally_doses, tally_starts
+from ergode.epidemics.windows.births import settle_births
 from ergode.epidemics.windows.lines import forget_admitted, form_lines, test_lines
 from ergode.epidemics.windows.moves import begin_clock, begin_node, place_seed, settle
 from ergode.epidemics.windows.path import HUBS, count_avoided, work_out
@@ -154,6 +156,10 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
             barrier(thread)
             round_number += 1
             going = waiting[0, following] > 0
+            if HAS_BIRTHS and not going:
+                going = settle_births(
+                    epidemic, rows, width, queue, waiting, odd, round_number, thread
+                )
         if HAS_TRIGGERS:
             going = True
             begins = True

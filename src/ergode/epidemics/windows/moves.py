@@ -16,6 +16,7 @@ from ergode.epidemics.shared.options import (
     COUNTING,
     COUNTING_ENTRIES,
     HAS_AGES,
+    HAS_BIRTHS,
     HAS_CAPACITIES,
     HAS_COUNTERS,
     HAS_LINES,
@@ -34,6 +35,7 @@ from ergode.epidemics.shared.tallying import (
     tally_exit,
     tally_tests,
 )
+from ergode.epidemics.windows.births import begin_births
 from ergode.epidemics.windows.lines import ask_for_test, enter_places, wait_for_place
 from ergode.epidemics.windows.state import (
     INFECTED,
@@ -210,6 +212,8 @@ def begin_clock(epidemic, slot, node_count):
     """A replicate at time zero."""
     tables, triggers = epidemic.tables, epidemic.triggers
     never = bits(to_bits(real(_NEVER)))
+    if HAS_BIRTHS:
+        begin_births(triggers.births, slot)
     for odd in range(2):
         triggers.begin[odd, slot] = 0.0
         triggers.cut[odd, slot] = never
@@ -283,6 +287,8 @@ def settle(epidemic, results, place, end):
                     wait_for_place(epidemic, results.moves[place.row], place, time)
                     continue
                 enter_places(epidemic, results.moves[place.row], place, time)
+            if HAS_BIRTHS and compartment_of(paths, position) == epidemic.tables.births.unborn:
+                add(epidemic.triggers.births.born, np.int64(place.slot), 1)
             infector = np.int64(-1)
             if LISTING:
                 infector = np.int64(paths.infector[k, position])

@@ -24,6 +24,7 @@ from ergode.epidemics.shared.counts import RUNNING_SUMS
 from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
 from ergode.epidemics.shared.importation import ImportedCases, imported_cases_of
 from ergode.epidemics.shared.options import (
+    HAS_BIRTHS,
     HAS_COUNTERS,
     HAS_FINDS,
     HAS_LINES,
@@ -149,6 +150,8 @@ class WindowEnsemble(Ensemble):
             each += 12 * self._line_count
         if self.bindings.get(HAS_COUNTERS, False):
             each += 8 * self._detection_room + 4
+        if self.bindings.get(HAS_BIRTHS, False):
+            each += 8
         listed = 13 * self._record_room if self._listing else 0
         return super().bytes_per_replicate + each * self.node_count + listed
 

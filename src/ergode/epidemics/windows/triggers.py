@@ -56,6 +56,7 @@ class TriggerState(NamedTuple):
     rank: Any  # rank of the arrival after `low`; zero without a search, int32
     watched: Any  # trigger that counts; the lowest bit is set if departures do, int32
     arrivals: Any  # int32 [row, search, BINS]
+    births: Any  # see `windows.births`
 
 
 def cut_window(triggers, odd, row, time):

@@ -24,6 +24,7 @@ from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.interventions import CASES
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times.families import HoldingTime
+from ergode.models.holding_times.until_birth import UntilBirth
 
 _SOUND: set[Any] = set()  # graphs of compartments that passed the check
 _SOUND_MOST = 1000
@@ -90,6 +91,7 @@ class CompartmentModel:
             self.outside,
             tuple((i.susceptible, i.infected, *i.transmission_rate) for i in self.infections),
             tuple((p.compartment, p.targets, tuple(p.exits)) for p in self.progressions),
+            tuple(self.births_by),
         )
         if graph in _SOUND and not any(i.profile for i in self.infections):
             return
@@ -125,6 +127,7 @@ class CompartmentModel:
                 for name in (p.compartment, *p.targets, *p.exits)
             ]
             + [(name, "compartments that are outside") for name in self.outside]
+            + [(name, "births") for name in self.births_by]
         )
         for name, where in uses:
             if name not in self.index:
@@ -258,6 +261,20 @@ class CompartmentModel:
     def profiles(self) -> dict[str, Calendar]:
         """Factor on the infectivity of a compartment, by the time since entry."""
         return {name: one for i in self.infections for name, one in i.profile.items()}
+
+    @cached_property
+    def unborn(self) -> str | None:
+        """The compartment of nodes that are born at a rate of each mother; None if there is none.
+
+        See `with_population`.
+        """
+        return next((p.compartment for p in self.progressions if _awaits_birth(p)), None)
+
+    @property
+    def births_by(self) -> dict[str, float]:
+        """Compartments of people who have children, and their rate relative to the largest."""
+        found = next((p.holding_times[0] for p in self.progressions if _awaits_birth(p)), None)
+        return found.mothers if isinstance(found, UntilBirth) else {}
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, str, str]] = []
@@ -563,6 +580,10 @@ class CompartmentModel:
                 Progression("I", "R", infectious),
             ],
         )
+
+
+def _awaits_birth(progression: Progression) -> bool:
+    return isinstance(progression.holding_time, UntilBirth)
 
 
 def _by(given: Any) -> str:

@@ -19,6 +19,7 @@ from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times.empirical import Empirical
 from ergode.models.holding_times.families import Exponential, HoldingTime
+from ergode.models.holding_times.until_birth import UntilBirth
 
 if TYPE_CHECKING:
     from ergode.models.epidemic.compartments import CompartmentModel
@@ -30,6 +31,7 @@ def with_population(
     model: CompartmentModel,
     *,
     births: float | Calendar | None = None,
+    birth_rate: float | Mapping[str, float] | None = None,
     unborn: int = 0,
     newborns: str | Mapping[str, float] | None = None,
     deaths: float | Mapping[str, float] = 0.0,
@@ -45,9 +47,12 @@ def with_population(
     births : float or Calendar, optional
         Births and immigrants of the whole population; a calendar has times since the first of
         ``times`` [1 / time].
+    birth_rate : float or mapping of str to float, optional
+        In place of `births`: rate at which each person has children, or that of each group, or of
+        people in each compartment of the model that is returned [1 / time].
     unborn : int
         With `births`: number of nodes that begin in the compartment ``"unborn"``. Name as many in
-        `initial`, as a number or by their ids.
+        `initial`, as a number or by their ids. With `birth_rate` it is what `initial` names.
     newborns : str or mapping of str to float, optional
         Compartment of a newborn, or the probability of each. The default is the first compartment
         of the first infection.
@@ -71,15 +76,24 @@ def with_population(
     Raises
     ------
     ModelError
-        A rate is not a finite number of zero or more, a name is unknown, or a compartment has an
-        exit already.
+        There are `births` and a `birth_rate`, a rate is not a finite number of zero or more, a name
+        is unknown, or a compartment has an exit already.
 
     Notes
     -----
     Each unborn node has a time of birth of its own, with the density ``births(t) / unborn``. So the
     expected number of births up to a time is the integral of `births` until all are born, and its
     variance is binomial: with many more unborn nodes than births it is that of a Poisson process.
-    Births do not depend on the epidemic. Deaths, moves and the disease are exact for each person.
+    These births do not depend on the epidemic. Deaths, moves and the disease are exact for each
+    person.
+
+    With a `birth_rate`, people have children as long as they live: the number of people in a
+    replicate is a linear birth-and-death process [1]_. With the rates b and d it has the mean
+    ``n0 * exp((b - d) * t)`` and the variance
+    ``n0 * (b + d) / (b - d) * exp((b - d) * t) * (exp((b - d) * t) - 1)``, and dies out with the
+    probability ``(d / b)**n0`` if b > d. Each birth is that of the next unborn node, in the order
+    of `initial`. A replicate whose unborn nodes are all born is an error, because further births
+    would be lost. Choose more unborn nodes than births of any replicate.
 
     The size of the population is the sum of the other compartments; an attack rate is a share of
     all nodes, and cases are infections of people in it. Its mean n obeys
@@ -90,6 +104,11 @@ def with_population(
     changes how much these contacts transmit. Interventions take nodes that are not alive for
     susceptible ones: they get doses, and are traced. Give `among` to leave out those who are not
     born. Tests at a rate leave them out.
+
+    References
+    ----------
+    .. [1] D. G. Kendall, "Stochastic Processes and Population Growth", J. R. Stat. Soc. B 11
+       (1949), 230-264.
 
     Examples
     --------
@@ -107,6 +126,15 @@ def with_population(
     ('S young', 'I young', 'R young', 'S old')
     >>> growing.outside
     ('unborn', 'dead')
+
+    Children of adults, fewer of those who are ill:
+
+    >>> model = sir.with_population(
+    ...     groups=["child", "adult"], moves={("child", "adult"): 1 / 6000}, newborns="S child",
+    ...     birth_rate={"S adult": 1e-4, "I adult": 2e-5, "R adult": 1e-4}, deaths=1 / 25000,
+    ... )
+    >>> model.births_by
+    {'S adult': 1.0, 'I adult': 0.2, 'R adult': 1.0}
     """
     names = _groups(groups)
     for name in (UNBORN, DEAD):
@@ -131,10 +159,16 @@ def with_population(
         if (one := _progression(model, name, group, leaving[group])) is not None
     ]  # fmt: skip
     outside = [DEAD] if any(DEAD in rates for rates in leaving.values()) else []
-    if births is not None or unborn:
+    if births is not None and birth_rate is not None:
+        raise ModelError("with_population: there are births and a birth_rate; expected one of them")
+    if births is not None or birth_rate is not None or unborn:
         outside.insert(0, UNBORN)
         given = infections[0].susceptible if newborns is None else newborns
-        born = Progression(UNBORN, given, _births(births, unborn))
+        if birth_rate is None:
+            time = _births(births, unborn)
+        else:
+            time = _until_birth(birth_rate, names, model.compartments)
+        born = Progression(UNBORN, given, time)
         if not set(born.targets) <= set(compartments):
             raise ModelError(
                 f"with_population: newborns enter {', '.join(born.targets)}; expected some of "
@@ -220,6 +254,31 @@ def _progression(
     if to:
         return replace(own, compartment=here, to=after, exit_rate=total, exit_to=to)
     return replace(own, compartment=here, to=after, exit_to=renamed(own.exits) or None)
+
+
+def _until_birth(given: Any, groups: list[str], compartments: Sequence[str]) -> HoldingTime:
+    """Time from the beginning to the birth of a node, with mothers at rates."""
+    each = given if isinstance(given, Mapping) else dict.fromkeys(groups, given)
+    rates: dict[str, float] = {}
+    for name, rate in each.items():
+        of_group = {_name(one, name): rate for one in compartments} if name in groups else {}
+        rates |= of_group or {name: rate}
+    known = {_name(one, group) for group in groups for one in compartments}
+    for name, rate in rates.items():
+        if name not in known:
+            raise ModelError(
+                f"with_population: there is a birth_rate of {name!r}; expected a group or a "
+                "compartment: " + ", ".join(filter(None, (*groups, *sorted(known))))
+            )
+        if not (is_finite_number(rate) and rate >= 0):
+            raise ModelError(
+                f"with_population: the birth_rate of {name!r} is {rate!r}; expected a finite "
+                "number, zero or more"
+            )
+    if not any(rates.values()):
+        raise ModelError("with_population: birth_rate is 0 of all; expected one above zero")
+    most = max(rates.values())
+    return UntilBirth(most, {name: rate / most for name, rate in rates.items()})
 
 
 def _births(births: Any, unborn: Any) -> HoldingTime:
