@@ -1,5 +1,7 @@
 """Every engine records the seconds of a call, of its compiling and of its kernels."""
 
+import io
+import sys
 from time import sleep
 
 import numpy as np
@@ -126,3 +128,23 @@ def test_provenance_has_the_seconds_of_its_stopwatch():
     assert set(results.provenance(stopwatch.Stopwatch(), n=1)) == {
         "version", "n", "wall_seconds", "compile_seconds", "run_seconds",
     }  # fmt: skip
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("number", "stream", "how", "is_told"),
+    [(1, Screen, {}, True), (2, Screen, {"progress": False}, False), (3, io.StringIO, {}, False)],
+)
+def test_who_waits_at_a_terminal_is_told_of_compiling(monkeypatch, number, stream, how, is_told):
+    monkeypatch.setattr(stopwatch, "_PATIENCE", 0.0)
+    monkeypatch.setattr(stopwatch, "_SILENCE", 0.0)
+    monkeypatch.setattr(sys, "stderr", stream())
+    ergode.trajectories.integrate(
+        ergode.field_from_equations({"x": f"-0.65432{number} * x"}), times=[0, 1],
+        initial={"x": 1.0}, step=0.1, device="cpu", **how,
+    )  # fmt: skip
+    assert ("compiling" in sys.stderr.getvalue()) == is_told

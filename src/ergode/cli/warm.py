@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
-from ergode.core import devices
+from ergode.core import devices, stopwatch
 from ergode.core.calls import progress
 from ergode.core.compiler import kernel_cache
 from ergode.core.errors import ErgodeError, ErgodeWarning, PlanError
@@ -89,6 +89,6 @@ def _run(engine: str, name: str, device: str) -> None:
     from ergode.cli.warm_cases import ENGINES
 
     (case,) = (case for case in ENGINES[engine]() if case.name == name)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), stopwatch.quiet(True):
         warnings.simplefilter("ignore", ErgodeWarning)  # a few steps give inaccurate results
         case.run(device)

@@ -3,15 +3,23 @@
 The backends `core.devices.cpu` and `cuda` tell when a compiler or a kernel begins and ends.  A
 `Stopwatch` reads the times since it was made.  Nothing here synchronizes with a device: on CUDA, a
 kernel counts from its launch until the host waits for it.
+
+Who waits at a terminal or in a notebook is told that kernels are being compiled.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock, local
+from threading import Lock, Timer, local
 from time import perf_counter
 from typing import Any
+
+_PATIENCE = 2.0
+"""Seconds of compiling, without longer breaks, after which the user is told."""
+_SILENCE = 60.0
+"""Seconds after which the user is told again."""
 
 
 class _Compiling:
@@ -22,23 +30,65 @@ class _Compiling:
         self._under_way = 0
         self._since = 0.0
         self._total = 0.0
+        self._ended = self._told = -_SILENCE
+        self._lately = 0.0  # without longer breaks
+        self._timer: Timer | None = None
+        self.is_quiet = False
 
     def begin(self) -> None:
         with self._lock:
             if self._under_way == 0:
                 self._since = perf_counter()
+                if self._since - self._ended > _PATIENCE:
+                    self._lately = 0.0
+                if not self.is_quiet and _somebody_waits():
+                    self._timer = Timer(max(_PATIENCE - self._lately, 0.0), self._tell)
+                    self._timer.daemon = True
+                    self._timer.start()
             self._under_way += 1
 
     def end(self) -> None:
         with self._lock:
             self._under_way -= 1
             if self._under_way == 0:
-                self._total += perf_counter() - self._since
+                self._ended = perf_counter()
+                self._total += self._ended - self._since
+                self._lately += self._ended - self._since
+                if self._timer is not None:
+                    self._timer.cancel()
+                    self._timer = None
+
+    def _tell(self) -> None:
+        with self._lock:
+            now = perf_counter()
+            if self._timer is None or now - self._told < _SILENCE:
+                return
+            self._told = now
+        print(
+            "ergode: compiling for the first call of this kind; later calls are faster",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
 
     def seconds(self) -> float:
         with self._lock:
             now = perf_counter() - self._since if self._under_way else 0.0
             return self._total + now
+
+
+def _somebody_waits() -> bool:
+    """Whether what is written to standard error is seen at once."""
+    return sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+
+
+@contextmanager
+def quiet(wanted: bool) -> Iterator[None]:
+    """Within this block the user is not told that kernels are compiled, if this is wanted."""
+    before = _compiling.is_quiet
+    _compiling.is_quiet = before or wanted
+    try:
+        yield
+    finally:
+        _compiling.is_quiet = before
 
 
 class _Running(local):

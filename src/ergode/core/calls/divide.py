@@ -16,7 +16,7 @@ from functools import partial, wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, cast
 
-from ergode.core import devices, errors, inputs, log
+from ergode.core import devices, errors, inputs, log, stopwatch
 from ergode.core.arguments import check_switch, integer, number, replicate_numbers
 from ergode.core.calls import parts, progress, resident
 from ergode.core.calls.checkpoint import Keeper
@@ -121,7 +121,7 @@ def divisible(
             if KEEP in named and _is_kept(prepare.__name__, named, several):
                 with resident.staying(named.get("device", "auto")):
                     return record.on(prepare(Whole(), *given, **named).run())
-            with run_with(Running()):
+            with run_with(Running()), stopwatch.quiet(named.get("progress") is False):
                 if not several and all(named.get(name) is None for name in own):
                     return record.on(prepare(Whole(), *given, **named).run())
                 division = _Division(engine, prepare, axis_of, merge_of, bound(given, named))

@@ -77,6 +77,7 @@ class EventEnsemble(Ensemble):
         contacts = arcs_of(scenario.contacts, tables.weights, precision)
         self._contacts = put_table(device, contacts)
         self._tables = self.tables_on_device(tables, self._seeds.of(0, 0))
+        self._latest: Any = None
         self._listing = listing
         self._plan_size = tables.interventions.kind.size
         self._room = 2 * self.node_count if listing else 1
@@ -106,10 +107,7 @@ class EventEnsemble(Ensemble):
         """Compile the kernel, or load it from the cache, without running anything."""
         self.chunk_size(1)  # refuses what does not fit, before a thread allocates it
         counts, work, cases = self._outputs(0, 1)
-        self.device.prepare(
-            self._kernel, self._contacts, self._tables, self.seed, self.rows_from(0),
-            self._seeds.most, self.bucket_count, counts, work, cases,
-        )  # fmt: skip
+        self.device.prepare(self._kernel, *self._arguments(self._tables, 0, counts, work, cases))
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
         """Run `count` replicates.
@@ -124,11 +122,8 @@ class EventEnsemble(Ensemble):
         tables = self._tables._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
             counts, work, cases = self._outputs(count, self._room)
-            done = launch.run_from_first(
-                self.device, self._kernel, count, self._contacts, tables, self.seed,
-                self.rows_from(first_replicate), self._seeds.most, self.bucket_count, counts, work,
-                cases,
-            )  # fmt: skip
+            arguments = self._arguments(tables, first_replicate, counts, work, cases)
+            done = launch.run_from_first(self.device, self._kernel, count, *arguments)
             complete = cases.count <= self._room if self._listing else np.ones(count, bool)
             if done < count:
                 done = int(complete[:done].cumprod().sum())
@@ -138,6 +133,18 @@ class EventEnsemble(Ensemble):
                 continue
             cases = Cases(*(each[:done] for each in cases))
             return (counts[:done], cases), work[:done].sum(axis=0)
+
+    def _arguments(
+        self, tables: Any, first: int, counts: np.ndarray, work: np.ndarray, cases: Cases
+    ) -> tuple[Any, ...]:
+        """Arguments of the kernel for replicates from `first` on."""
+        from ergode.core.compiler.references import AtAddress
+
+        self._latest = AtAddress(tables, self._latest)
+        return (
+            AtAddress(self._contacts), self._latest, self.seed, self.rows_from(first),
+            self._seeds.most, self.bucket_count, counts, work, AtAddress(cases),
+        )  # fmt: skip
 
     def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
         """The line list of some replicates as flat arrays, ordered by replicate, node and time."""
