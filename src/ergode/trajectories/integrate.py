@@ -354,7 +354,7 @@ def integrate(
                 backward.reversed_events(events),
                 backward.reversed_observables(observables, model),
             )
-    layout = _layout(field, initial, {} if parameters is None else parameters)
+    layout = _layout(field, initial, {} if parameters is None else parameters, dense_output)
     attrs: dict[str, Any] = {}
     if field.diffusion is not None and layout.dims:
         attrs["common_random_numbers"] = int(common_random_numbers)
@@ -439,14 +439,15 @@ def integrate(
 
 
 def _layout(
-    field: VectorField, initial: Mapping[str, Any], parameters: Mapping[str, Any]
+    field: VectorField, initial: Mapping[str, Any], parameters: Mapping[str, Any], dense: bool
 ) -> Layout:
     """Values of variables and parameters of every trajectory."""
     if field.arrays is None:
+        taken = results.names("trajectories", "states") | {REPLICATE}
         return lay_out(
             {"initial": field.variables, "parameters": field.parameters},
             {"initial": initial, "parameters": parameters},
-            reserved=results.names("trajectories", "states") | {REPLICATE},
+            reserved=taken if dense else taken - {"power"},  # many a parameter is a power
         )
     shapes = dict(zip(field.variables, field.arrays.shapes, strict=True))
     reserved = results.names("trajectories", "arrays") | {REPLICATE, TRAJECTORY}
