@@ -332,7 +332,7 @@ def integrate(
     choice("precision", precision, PRECISIONS)
     rtol, tolerance = check_tolerances(rtol, atol, step, precision, field)
     check_steps(step, max_step)
-    if field.diffusion is not None:
+    if field.diffusion is not None and step is not None:
         step = step_of_noise(grid, step, bool(field.delays))
     check_switch("integrate", "every_step", every_step)
     check_switch("integrate", "dense_output", dense_output)
@@ -400,6 +400,8 @@ def integrate(
             integer("noise_per_step", noise_per_step, 1, 64), first, sharers,
         ), progress,
     )  # fmt: skip
+    if chosen.method.scheme and step is None and control.acts:
+        raise PlanError("adaptive steps with noise do not support events that act: give a step")
     one_size = "all trajectories have steps of one size"
     has_steps = control.is_watched or every_step or dense_output
     is_equal = chosen.is_fixed or (field.arrays is not None and step is not None and not has_steps)
@@ -409,7 +411,10 @@ def integrate(
             observe_from is not None and not control.is_watched,
             "there are no events and no observables",
         ),
-        noise_per_step=(noise_per_step > 1 and field.diffusion is None, "the field has no noise"),
+        noise_per_step=(
+            noise_per_step > 1 and (field.diffusion is None or step is None),
+            "the field has no noise" if field.diffusion is None else "steps are adaptive",
+        ),
         max_step=(chosen.is_fixed and control.max_step < np.inf, one_size),
         max_steps=(is_equal and control.max_steps != _MAX_STEPS, one_size),
     )
