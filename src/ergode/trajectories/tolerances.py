@@ -32,12 +32,12 @@ def check_steps(step: float | None, max_step: float | None) -> None:
         )
 
 
-def step_of_noise(grid: np.ndarray, step: float | None, has_delays: bool) -> float | None:
+def step_of_noise(grid: np.ndarray, step: float, has_delays: bool) -> float:
     """A step from half the `step` on that divides all times; else `step`, with a warning.
 
     Within a step a noisy path is a straight line, which varies less than the path.
     """
-    if step is None or grid.size < 3 or not step < np.inf:
+    if grid.size < 3 or not step < np.inf:
         return step
     span = float(abs(grid[-1] - grid[0]))
     least = max(int(np.ceil(span / step * (1.0 - _ROUNDING))), 1)
