@@ -149,9 +149,9 @@ def integrate(
         Without `step`, ``"auto"`` chooses ``"tsit5"``; trajectories that need more than 100,000
         steps are repeated with ``"rodas5p"``. If 25,000 steps of that method do not suffice either,
         they are long rather than stiff, and are repeated with ``"tsit5"`` up to `max_steps`. With
-        `step` it chooses ``"rk4"``. With noise it chooses the method of highest order, and `step`
-        is required. With a mass matrix it chooses ``"rodas5p"``, and the initial values are made
-        consistent. ``attrs["method_reason"]`` gives the reason. More than 100 named
+        `step` it chooses ``"rk4"``. With noise it chooses the method of highest order. With a mass
+        matrix it chooses ``"rodas5p"``, and the initial values are made consistent.
+        ``attrs["method_reason"]`` gives the reason. More than 100 named
         variables without delays and noise are taken as one array. For up to 16 variables SymPy
         derives the Jacobian of a method for stiff equations; if it cannot, finite differences
         approximate it. For more variables, and for variables that are arrays, the Rosenbrock
@@ -198,19 +198,21 @@ def integrate(
         Largest size of a fixed step [time]. Each trajectory uses the largest step up to this size
         that divides all its delays; without delays, one that divides ``times[-1] - times[0]``.
         With noise it divides the times between `times`, too, if one from half this size on does:
-        within a step, a noisy path is a straight line. If variables are arrays, steps divide the
-        time between two sums of delays. The default is adaptive steps, which the tolerances
-        control.
+        within a step, a noisy path is a straight line. Without it, ``"milstein"`` and ``"sra1"``
+        take adaptive steps, for named variables without delays and without events that act. If
+        variables are arrays, steps divide the time between two sums of delays. The default is
+        adaptive steps, which the tolerances control.
     rtol : float, optional
-        Relative tolerance of adaptive steps; default 1e-6. It must be at least four times the
-        machine epsilon of the `precision` (8.9e-16, in float32 4.8e-7). Methods with an error
-        estimate keep the error of a step, root mean square over the variables, below
+        Relative tolerance of adaptive steps; default 1e-6, with noise 1e-3. It must be at least
+        four times the machine epsilon of the `precision` (8.9e-16, in float32 4.8e-7). Methods with
+        an error estimate keep the error of a step, root mean square over the variables, below
         ``atol + rtol * abs(state)``; with delays of single variables also the interpolation error
-        of the history. ``"rk4"``, ``"euler"`` and the symplectic methods have no error estimate.
-        Without `step`, their steps are halved until the estimated global error at every time is
-        below this bound. The estimate is the difference between the results of the last two step
-        sizes, divided by ``2^order - 1``. Trajectories that do not reach the bound have the status
-        ``INACCURATE``.
+        of the history. With noise this is the expected difference from a step of Euler's method,
+        which is about the global error; it does not depend on the path within the step. ``"rk4"``,
+        ``"euler"`` and the symplectic methods have no error estimate. Without `step`, their steps
+        are halved until the estimated global error at every time is below this bound. The estimate
+        is the difference between the results of the last two step sizes, divided by ``2^order -
+        1``. Trajectories that do not reach the bound have the status ``INACCURATE``.
     atol : float, array_like, shape [variable_count], or mapping of str to float, optional
         Absolute tolerance [unit of the variable]; default 1e-9 in any unit. A variable that stays
         below 1e-3 needs a smaller one for a relative error of 1e-6; one below 1e-9 is not resolved
@@ -249,7 +251,8 @@ def integrate(
         values alone. By default all are independent. Without noise it changes nothing.
     seed : int
         Seed of the noise. The noise depends only on the seed, the replicate and, without common
-        random numbers, the trajectory's index in the sweep and the size of the sweep.
+        random numbers, the trajectory's index in the sweep and the size of the sweep. With adaptive
+        steps it depends on `times`, too, and neither on the tolerances nor on `max_step`.
     noise_per_step : int
         Noise increments that are summed in a step, at most 64. A run with half the step and half
         this number has the same noise path.
@@ -332,7 +335,7 @@ def integrate(
     choice("precision", precision, PRECISIONS)
     rtol, tolerance = check_tolerances(rtol, atol, step, precision, field)
     check_steps(step, max_step)
-    if field.diffusion is not None:
+    if field.diffusion is not None and step is not None:
         step = step_of_noise(grid, step, bool(field.delays))
     check_switch("integrate", "every_step", every_step)
     check_switch("integrate", "dense_output", dense_output)
@@ -354,7 +357,7 @@ def integrate(
                 backward.reversed_events(events),
                 backward.reversed_observables(observables, model),
             )
-    layout = _layout(field, initial, {} if parameters is None else parameters)
+    layout = _layout(field, initial, {} if parameters is None else parameters, dense_output)
     attrs: dict[str, Any] = {}
     if field.diffusion is not None and layout.dims:
         attrs["common_random_numbers"] = int(common_random_numbers)
@@ -400,6 +403,8 @@ def integrate(
             integer("noise_per_step", noise_per_step, 1, 64), first, sharers,
         ), progress,
     )  # fmt: skip
+    if chosen.method.scheme and step is None and control.acts:
+        raise PlanError("adaptive steps with noise do not support events that act: give a step")
     one_size = "all trajectories have steps of one size"
     has_steps = control.is_watched or every_step or dense_output
     is_equal = chosen.is_fixed or (field.arrays is not None and step is not None and not has_steps)
@@ -409,7 +414,10 @@ def integrate(
             observe_from is not None and not control.is_watched,
             "there are no events and no observables",
         ),
-        noise_per_step=(noise_per_step > 1 and field.diffusion is None, "the field has no noise"),
+        noise_per_step=(
+            noise_per_step > 1 and (field.diffusion is None or step is None),
+            "the field has no noise" if field.diffusion is None else "steps are adaptive",
+        ),
         max_step=(chosen.is_fixed and control.max_step < np.inf, one_size),
         max_steps=(is_equal and control.max_steps != _MAX_STEPS, one_size),
     )
@@ -439,14 +447,15 @@ def integrate(
 
 
 def _layout(
-    field: VectorField, initial: Mapping[str, Any], parameters: Mapping[str, Any]
+    field: VectorField, initial: Mapping[str, Any], parameters: Mapping[str, Any], dense: bool
 ) -> Layout:
     """Values of variables and parameters of every trajectory."""
     if field.arrays is None:
+        taken = results.names("trajectories", "states") | {REPLICATE}
         return lay_out(
             {"initial": field.variables, "parameters": field.parameters},
             {"initial": initial, "parameters": parameters},
-            reserved=results.names("trajectories", "states") | {REPLICATE},
+            reserved=taken if dense else taken - {"power"},  # many a parameter is a power
         )
     shapes = dict(zip(field.variables, field.arrays.shapes, strict=True))
     reserved = results.names("trajectories", "arrays") | {REPLICATE, TRAJECTORY}

@@ -110,7 +110,10 @@ class Method(methods.Method):
         if (self.stabilised or self.matrix_free) and field.arrays is None:
             return "is for variables that are arrays; choose 'rodas5p'"
         if noisy and step is None:
-            return "has steps of one size: give a step"
+            if not self.adapts:
+                return "has steps of one size: give a step"
+            if field.delays or field.arrays is not None:
+                return "has adaptive steps for named variables without delays: give a step"
         if noisy and field.state_dependent:
             return "does not support delays that depend on the state"
         if (limits := self.noise_limits(field)) is not None:
@@ -286,8 +289,12 @@ def _symplectic(name: str, summary: str, use: str, tableau: tableaus.Tableau) ->
 
 def _noisy(name: str, summary: str, use: str, order: float, scheme: int, **more: Any) -> Method:
     # Dense output of a stochastic step: a straight line.
-    bindings = {stepper.DENSE: ((1.0,),), noise.SCHEME: scheme}
-    return Method(name, summary, use, order, False, False, bindings, tableaus.EULER, scheme, **more)
+    bindings = {
+        stepper.DENSE: ((1.0,),), noise.SCHEME: scheme, stepper.ERROR_ORDER: max(order, 1.0)
+    }  # fmt: skip
+    adapts = order > 0.5  # the error estimate is that of Euler's method
+    tableau = tableaus.EULER
+    return Method(name, summary, use, order, adapts, False, bindings, tableau, scheme, **more)
 
 
 _KVAERNO5 = {

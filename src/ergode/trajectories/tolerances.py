@@ -14,6 +14,8 @@ from ergode.core.errors import AccuracyWarning, PlanError
 from ergode.models.fields.vector_field import VectorField
 
 _RTOL, _ATOL = 1e-6, 1e-9
+_RTOL_NOISE = 1e-3  # strong orders are low
+_NOISE_CELLS = 64  # of a noisy path with adaptive steps: within a cell its increments are a tree
 _ROUNDING = 1e-9  # of a number of steps
 _MOST_STEPS = 10**6  # for which a step is sought that divides all times
 
@@ -30,29 +32,38 @@ def check_steps(step: float | None, max_step: float | None) -> None:
         )
 
 
-def step_of_noise(grid: np.ndarray, step: float | None, has_delays: bool) -> float | None:
+def step_of_noise(grid: np.ndarray, step: float, has_delays: bool) -> float:
     """A step from half the `step` on that divides all times; else `step`, with a warning.
 
     Within a step a noisy path is a straight line, which varies less than the path.
     """
-    if step is None or grid.size < 3 or not step < np.inf:
+    if grid.size < 3 or not step < np.inf:
         return step
     span = float(abs(grid[-1] - grid[0]))
-    parts = np.abs(grid[1:-1] - grid[0]) / span
     least = max(int(np.ceil(span / step * (1.0 - _ROUNDING))), 1)
-    if least < _MOST_STEPS:
-        counts = np.arange(least, (least if has_delays else 2 * least) + 1)
-        for part in parts:
-            ends = part * counts
-            counts = counts[np.abs(ends - np.rint(ends)) <= _ROUNDING * np.maximum(ends, 1.0)]
-        if counts.size:
-            return span / float(counts[0])
+    if least < _MOST_STEPS and (count := _dividing(grid, least, 1 if has_delays else 2)):
+        return span / count
     launch.warn(
         f"some times are within steps of {step:g}, where a noisy path is a straight line and its "
         "variance too small; use a step that divides the times between them, or a shorter one",
         AccuracyWarning,
     )
     return step
+
+
+def cell_of_noise(grid: np.ndarray) -> float:
+    """Width of the cells of noise with adaptive steps; where possible it divides all times."""
+    span = float(abs(grid[-1] - grid[0]))
+    return span / (_dividing(grid, _NOISE_CELLS, 2) or _NOISE_CELLS) if span > 0 else 1.0
+
+
+def _dividing(grid: np.ndarray, least: int, most: int) -> int:
+    """The least count of steps, from `least` to `most * least`, whose ends are all times; or 0."""
+    counts = np.arange(least, most * least + 1)
+    for part in np.abs(grid[1:-1] - grid[0]) / abs(grid[-1] - grid[0]):
+        ends = part * counts
+        counts = counts[np.abs(ends - np.rint(ends)) <= _ROUNDING * np.maximum(ends, 1.0)]
+    return int(counts[0]) if counts.size else 0
 
 
 def _is_infinite(value: Any) -> bool:
@@ -74,7 +85,8 @@ def check_tolerances(
             raise PlanError(
                 f"step is {step!r} and {name} {value!r}; give a step, or tolerances that control it"
             )
-    rtol = _RTOL if rtol is None else number("rtol", rtol, above=0)
+    is_noisy = field is not None and field.diffusion is not None
+    rtol = (_RTOL_NOISE if is_noisy else _RTOL) if rtol is None else number("rtol", rtol, above=0)
     if rtol > 1:
         raise PlanError(f"rtol is {rtol:g}; expected at most 1, an error as large as the state")
     least = 4.0 * float(np.finfo(precision).eps)

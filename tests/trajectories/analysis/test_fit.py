@@ -1,5 +1,6 @@
 """Fits of trajectories, against linear regression, known truth and SciPy with differences."""
 
+import math
 import warnings
 
 import numpy as np
@@ -183,6 +184,122 @@ def test_through_bounces():
         estimate=["restitution", "gravity"], rtol=1e-10, device="cpu",
     )  # fmt: skip
     np.testing.assert_allclose(found["estimate"], [0.8, 9.8], rtol=1e-6)
+
+
+def decaying_late(t, y, yd, p):
+    return (-p[0] * yd[0],)
+
+
+def late_exactly(times, rate, tau, start):
+    """The sum of (-rate)^n (t - (n - 1) tau)^n / n!, term by term from t = (n - 1) tau on."""
+    terms = [
+        np.where(
+            times > (n - 1) * tau, (-rate) ** n * (times - (n - 1) * tau) ** n / math.factorial(n),
+            0.0,
+        )
+        for n in range(1, 20)
+    ]  # fmt: skip
+    return start * (1.0 + np.sum(terms, axis=0))
+
+
+@DEVICES
+def test_a_delay_agrees_with_scipy(device):
+    """Of a linear equation with its exact solution, from noisy data."""
+    late = ergode.VectorField(decaying_late, ["x"], ["rate", "tau"], [("x", "tau")])
+    times, rng = np.linspace(0, 12, 25), np.random.default_rng(5)
+    data = late_exactly(times, 1.1, 0.9, 2.0) + 0.05 * rng.normal(size=25)
+    found = fit(
+        late, times=times, data={"x": data}, deviation={"x": 0.05}, initial={"x": 1.5},
+        parameters={"rate": 1.0, "tau": 1.0}, estimate=["rate", "tau", "x"], device=device,
+    )  # fmt: skip
+    expected = least_squares(
+        lambda q: (late_exactly(times, *q) - data) / 0.05, [1.0, 1.0, 1.5], xtol=1e-12, ftol=1e-14
+    )
+    np.testing.assert_allclose(found["estimate"], expected.x, rtol=1e-6)
+    assert found.attrs["cost"] == pytest.approx(expected.cost, rel=1e-7)
+    errors = np.sqrt(np.diag(np.linalg.inv(expected.jac.T @ expected.jac)))
+    np.testing.assert_allclose(found["standard_error"], errors, rtol=1e-4)
+    assert found.attrs["derivatives"].startswith("differences: sensitivities by 'tau', a delay")
+
+
+def absorbed(t, y, p):
+    return -p[0] * y[0], p[0] * y[0] - 0.3 * y[1]
+
+
+def dose_is_due(t, y, p):
+    return p[1] - t
+
+
+def dosed(t, y, p):
+    return y[0] + 1.0, y[1]
+
+
+def test_the_time_of_a_dose_agrees_with_scipy():
+    field = ergode.VectorField(absorbed, ["gut", "blood"], ["uptake", "when"])
+
+    def blood(uptake, when):
+        age = np.maximum(times - when, 0.0)
+        return uptake / (uptake - 0.3) * (np.exp(-0.3 * age) - np.exp(-uptake * age))
+
+    times = np.arange(0.0, 10.0, 0.5)
+    data = blood(1.2, 2.8) + 0.01 * np.random.default_rng(2).normal(size=times.size)
+    found = fit(
+        field, times=times, data={"blood": data}, initial={"gut": 0.0, "blood": 0.0},
+        parameters={"uptake": 1.0, "when": 2.1}, estimate=["uptake", "when"], rtol=1e-10,
+        events=[ZeroCrossing(dose_is_due, direction=-1, effect=dosed)], device="cpu",
+    )  # fmt: skip
+    expected = least_squares(lambda q: blood(*q) - data, [1.0, 2.6], xtol=1e-14)
+    np.testing.assert_allclose(found["estimate"], expected.x, rtol=1e-6)
+    assert found.attrs["derivatives"] == "variational equations"
+
+
+def room(t, y, p):
+    return 0.1 * (5.0 - y[0]) + 3.0 * y[1], 0.0 * y[1]
+
+
+def to_switch(t, y, p):
+    return (p[1] - y[0]) * y[1] + (y[0] - p[0]) * (1.0 - y[1])
+
+
+def switched(t, y, p):
+    return y[0], 1.0 - y[1]
+
+
+def test_thresholds_of_a_thermostat_are_recovered():
+    field = ergode.VectorField(room, ["temperature", "heater"], ["low", "power"])
+    times, start = np.linspace(0, 20, 41), {"temperature": 20.0, "heater": 0.0}
+    given = {
+        "events": [ZeroCrossing(to_switch, direction=-1, effect=switched)], "rtol": 1e-10,
+        "device": "cpu", "times": times, "initial": start,
+    }  # fmt: skip
+    seen = integrate(field, parameters={"low": 18.0, "power": 22.0}, **given)
+    assert int(seen["event_count"][0]) == 7
+    found = fit(
+        field, data={"temperature": seen["state"].values[:, 0]}, estimate=["low", "power"],
+        parameters={"low": 17.9, "power": 22.1}, **given,
+    )  # fmt: skip
+    np.testing.assert_allclose(found["estimate"], [18.0, 22.0], rtol=1e-8)
+
+
+def saturated(t, y, p):
+    rate = p[0] * y[0]
+    if y[0] > p[1]:
+        rate = p[0] * p[1]
+    return (-rate,)
+
+
+def test_branches_are_fitted_by_differences():
+    """x falls evenly to `most`, and then exponentially; a bound keeps differences inside."""
+    field = ergode.VectorField(saturated, ["x"], ["rate", "most"])
+    times = np.linspace(0, 10, 21)
+    until = (5.0 - 2.0) / (0.5 * 2.0)
+    exact = np.where(times < until, 5.0 - times, 2.0 * np.exp(-0.5 * (times - until)))
+    found = fit(
+        field, times=times, data={"x": exact}, initial={"x": 5.0}, estimate=["rate", "most"],
+        parameters={"rate": 0.4, "most": 2.4}, bounds={"rate": (0.1, 0.5)}, device="cpu",
+    )  # fmt: skip
+    np.testing.assert_allclose(found["estimate"], [0.5, 2.0], rtol=1e-5)
+    assert "SymPy cannot derive the field" in found.attrs["derivatives"]
 
 
 def test_a_trial_that_cannot_be_integrated_is_no_step():

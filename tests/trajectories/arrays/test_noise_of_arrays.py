@@ -406,7 +406,7 @@ def beyond(i, t, y, p):
 
 STEP = {"step": 0.1}
 REFUSED = {
-    "method 'sra1' has steps of one size: give a step": (0.1, {}),
+    "'sra1' has adaptive steps for named variables without delays: give a step": (0.1, {}),
     "'tsit5' is for equations without noise, and the field has a diffusion; choose 'euler-m": (
         0.1, {"method": "tsit5"}
     ),

@@ -323,7 +323,6 @@ def test_paths_are_keyed():
 @pytest.mark.parametrize(
     ("field", "options", "message"),
     [
-        (OU, {}, "method 'sra1' has steps of one size: give a step"),
         (OU, {"method": "rk4", "step": 0.1}, "choose 'euler-maruyama'"),
         (GBM, {"method": "sra1", "step": 0.1}, "noise that depends on time and parameters alone"),
         (OU, {"step": 0.1, "noise_per_step": 65}, "noise_per_step is 65; expected 1 to 64"),

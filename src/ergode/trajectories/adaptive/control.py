@@ -17,6 +17,7 @@ from ergode.core.compiler.language import fma, real
 from ergode.core.math.elementary import exp, log, rough_log2
 from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
 from ergode.trajectories.steppers.explicit import CORRECTION
+from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.stepper import ERROR_ORDER, absolute
 
 SMALLEST = -26.6  # error norm 1e-4; the controller treats smaller errors as equal to this
@@ -52,11 +53,11 @@ def growth(size, previous, kept, last_step_rejected):
     """Ratio of the next step to this one, to about one percent.
 
     `size` and `previous` are logarithms from `error_size`.  The step after a rejected step does not
-    grow.
+    grow.  Steps of a noisy path halve and double.
     """
     power = (
         fma(size, -0.35 / ERROR_ORDER, previous * (0.2 / ERROR_ORDER))
-        if kept
+        if kept and SCHEME == 0
         else size * (-0.5 / ERROR_ORDER)
     )
     most = real(0.0) if last_step_rejected else real(_MOST)

@@ -329,7 +329,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         number, cut = np.int64(n), np.int64(0)
     else:
         number, cut = stored.whole[NUMBER, me], stored.whole[CUT, me]
-    noise = (run.source, run.offset + me, number, cut)
+    noise = (run.source, run.offset + me, number, cut, stored.width)
     soonest = run.times[cursor] if cursor < run.times.size else real(INFINITY)
     size, t1, y1, f1, k, log_error = attempt(
         t, h, goal, soonest, last_step_rejected, y, f, history, p, run.rtol, run.atol, noise

@@ -277,7 +277,10 @@ def try_steps(run, lanes):
         step_size, end, y_end, f_end, stages, error = attempt(
             t[lane], h[lane], goal[lane], lanes.soonest[lane], lanes.last_step_rejected[lane] > 0.0,
             y0, f0, history, q, run.rtol, run.atol,
-            (run.source, run.offset + lanes.who[lane], whole[NUMBER, lane], whole[CUT, lane]),
+            (
+                run.source, run.offset + lanes.who[lane], whole[NUMBER, lane], whole[CUT, lane],
+                lanes.width[lane],
+            ),
         )  # fmt: skip
         found = end >= lanes.soonest[lane]
         if EVENTS > 0:
@@ -324,7 +327,10 @@ def look_into(lane, me, run, lanes, out):
         tuple(lanes.g[e, lane] for e in range(EVENTS)),
         tuple(lanes.g1[e, lane] for e in range(EVENTS)),
         me, lanes.cursor[lane], run, out,
-        (run.source, run.offset + me, lanes.whole[NUMBER, lane], lanes.whole[CUT, lane]),
+        (
+            run.source, run.offset + me, lanes.whole[NUMBER, lane], lanes.whole[CUT, lane],
+            lanes.width[lane],
+        ),
     )  # fmt: skip
     lanes.acted[lane] = real(which)
     put(lane, lanes.y1, y_next)

@@ -30,6 +30,7 @@ from ergode.trajectories.steppers.forcing import level_of
 from ergode.trajectories.steppers.inside_step import EVENTS
 from ergode.trajectories.steppers.noise import OWN_PATHS, Paths
 from ergode.trajectories.steppers.observing import SEEN
+from ergode.trajectories.tolerances import cell_of_noise
 
 _THREADS = 128
 # Trajectories in one work item of a CPU thread: enough to keep its lanes full.
@@ -187,7 +188,7 @@ class Runner:
         delays, least, most = self.bounds(parameters)
         return plan_mesh(
             span, fraction, count, delays, least, most,
-            step=control.step,
+            step=cell_of_noise(self._grid) if noisy and control.step is None else control.step,
             free=self.field.state_dependent
             or control.acts
             or (not noisy and level_of(self.field) > 0)

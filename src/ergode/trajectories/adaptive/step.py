@@ -44,7 +44,14 @@ from ergode.trajectories.steppers.inside_step import (
     slopes_between,
     touched,
 )
-from ergode.trajectories.steppers.noise import SCHEME, with_noise
+from ergode.trajectories.steppers.noise import (
+    SCHEME,
+    expected_error,
+    increments,
+    increments_in_cell,
+    place_in_cell,
+    with_noise,
+)
 from ergode.trajectories.steppers.observing import SEEN, begin_observing, keep_observing
 from ergode.trajectories.steppers.stepper import (
     ADAPTS,
@@ -88,26 +95,39 @@ def attempt(t, h, goal, soonest, wary, y, f, history, p, rtol, atol, noise):
 
     `soonest` is the next time to save.  A `wary` step, which follows a rejected one, does not pass
     it either, unless the dense output is always right.
-    `noise` is (source, trajectory, number of the step, how often events have truncated the step).
+    `noise` is (source, trajectory, number of the step or cell, how often events have truncated the
+    step, width of the cell).
     Returns the step size, end time, state and slope at the end, stages, and logarithm of the error.
     """
     if SCHEME > 0:
-        return _noisy_step(t, goal, y, f, history, p, noise)
+        return _noisy_step(t, h, goal, soonest, y, f, history, p, rtol, atol, noise)
     else:  # a stochastic method binds no `step`
         return _smooth_step(t, h, goal, soonest, wary, y, f, history, p, rtol, atol)
 
 
-def _noisy_step(t, goal, y, f, history, p, noise):
-    left = goal - t
+def _noisy_step(t, h, goal, soonest, y, f, history, p, rtol, atol, noise):
+    source, trajectory, number, cut, width = noise
+    end = goal
+    if ADAPTS:
+        level, part, end = place_in_cell(t, h, goal, soonest, width)
+        w = increments_in_cell(width, source, trajectory, number, level, part)
+    else:
+        w = increments(goal - t, source, trajectory, number, cut)
+    left = end - t
     t = past_knots(t, p)
     if len(INPUTS) > 0:
         f = slope(t, y, delayed(t, y, history, p), p)
-    end = tuple(fma(left, f[i], y[i]) for i in range(VARIABLES))
-    y1 = with_noise(
-        t, left, y, delayed(t, y, history, p), end, f, p, noise[0], noise[1], noise[2], noise[3]
-    )
-    f1 = slope(goal, y1, delayed(goal, y1, history, p), p)
-    return left, goal, y1, f1, (tuple(y1[i] - y[i] for i in range(VARIABLES)),), real(-1.0)
+    smooth = tuple(fma(left, f[i], y[i]) for i in range(VARIABLES))
+    yd = delayed(t, y, history, p)
+    y1 = with_noise(t, left, y, yd, smooth, f, p, w)
+    f1 = slope(end, y1, delayed(end, y1, history, p), p)
+    log_error = real(-1.0)
+    if ADAPTS:
+        error, reach = expected_error(t, left, y, yd, smooth, f, p)
+        log_error = error_size(error, (), y, reach, rtol, atol)
+        # There is a smallest step, and the proposal falls on.
+        left = left if log_error <= 0.0 else min(left, h)
+    return left, end, y1, f1, (tuple(y1[i] - y[i] for i in range(VARIABLES)),), log_error
 
 
 def _smooth_step(t, h, goal, soonest, wary, y, f, history, p, rtol, atol):

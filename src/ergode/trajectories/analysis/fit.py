@@ -1,6 +1,6 @@
 """Least-squares estimates of parameters and initial values from measured trajectories.
 
-The residuals of all trajectories and their derivatives come from one run of `sensitivities`.
+The residuals of all trajectories and their derivatives come from one run (see `trials`).
 SciPy's trust-region method minimises the sum of their squares, from one or several starts.  The
 searches advance together: their trajectories are one ensemble.
 
@@ -11,7 +11,6 @@ sequence of starts.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -28,8 +27,9 @@ from ergode.core.math.searches import latest, search_together
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
-from ergode.models.sweep import TRAJECTORY, Grid, Layout, lay_out
-from ergode.trajectories.analysis.sensitivities import Variational, checked_names
+from ergode.models.sweep import TRAJECTORY, lay_out
+from ergode.trajectories.analysis.sensitivities import checked_names
+from ergode.trajectories.analysis.trials import Trial
 from ergode.trajectories.events import ZeroCrossing, check_events
 from ergode.trajectories.labels import derived
 from ergode.trajectories.methods import MethodName
@@ -61,6 +61,8 @@ results.register(
         Variable("start_estimate", ("start", "parameter"), "float64", "1", "end of each search"),
     ],
 )  # fmt: skip
+
+_Answer = tuple[np.ndarray, np.ndarray]  # residuals and their derivatives
 
 # Most searches at a time, and most numbers in the results of their trajectories.
 _TOGETHER, _NUMBERS = 128, 2**26
@@ -105,7 +107,8 @@ def fit(
     Parameters
     ----------
     field, events, method, step, atol, max_step, max_steps, device, precision
-        As for `sensitivities`.
+        As for `integrate`. The history of a field with delays is constant and equals the initial
+        values.
     times : array_like, shape [time_count]
         When the data were measured, ascending [time]. The first is that of `initial`.
     data : mapping of str to array_like, shape [<swept dims>, time_count]
@@ -116,7 +119,11 @@ def fit(
         are fitted together. The values of names in `estimate` are where the search begins: one
         number each, equal in all trajectories.
     estimate : sequence of str
-        Names of parameters; the name of a variable stands for its initial value.
+        Names of parameters; the name of a variable stands for its initial value. They may be
+        delays, times of events and thresholds. Derivatives are those of `sensitivities`. Where it
+        has none, they are central differences: by a delay or the lag of an input with steps, with
+        effects of events in a field with delays, with delays that depend on the state, and for
+        functions with branches, which SymPy cannot derive. ``attrs["derivatives"]`` says which.
     bounds : mapping of str to (float, float), optional
         Least and largest value by name of what is estimated; ``inf`` is allowed.
     deviation : mapping of str to array_like, optional
@@ -142,7 +149,8 @@ def fit(
         estimate(parameter), standard_error(parameter), covariance(parameter, other_parameter), and
         at the estimate state(<swept dims>, time, variable) and residual(<swept dims>, time,
         variable). ``attrs`` have ``converged``, ``message``, ``evaluations`` (of all searches),
-        ``cost`` (half the sum of the squares, after `loss`) and ``reduced_chi_square``.
+        ``derivatives``, ``cost`` (half the sum of the squares, after `loss`) and
+        ``reduced_chi_square``.
         start_point(start, parameter) is where each search begins; start_cost(start) and
         start_estimate(start, parameter) are where it ends, NaN where trajectories cannot be
         integrated from a start. Start 0 has the given values.
@@ -153,7 +161,7 @@ def fit(
         A name is unknown; data have another shape, or are fewer than what is estimated; what is
         estimated begins outside of its bounds, or has several values.
     PlanError
-        What `sensitivities` refuses; or the trajectories cannot be integrated where the search
+        The field has noise or arrays; or the trajectories cannot be integrated where the search
         begins; or `starts` are asked for, and a quantity that begins at 0 has no finite bounds.
 
     Warns
@@ -198,7 +206,7 @@ def fit(
     bounds = by_name("bounds", bounds, "least and largest values by name")
     deviation = by_name("deviation", deviation, "deviations by name of the variable")
     start = _start_of(field, names, initial, parameters)
-    low, high = _bounds_of(names, bounds, start)
+    low, high = _bounds_of(field, names, bounds, start)
     places = _starts_of(names, start, low, high, more)
     shape = (*layout.shape, time_grid(times, may_descend=True).size, field.size)
     values, weights = _measured(field, shape, data, deviation)
@@ -213,11 +221,12 @@ def fit(
         _check_sizes(field, values, check_tolerances(rtol, atol, None, precision, field)[1])
     # A search ends by numbers that must not depend on anybody's units: here, and by `unit` below.
     scale = 1.0 / (np.sqrt(np.mean((values * weights)[is_measured] ** 2)) or 1.0)
-    trial = _Trial(field, names, events, layout, {"initial": initial, "parameters": parameters}, {
+    given = {"initial": initial, "parameters": parameters}
+    trial = Trial(field, names, events, layout, given, {
         "times": times, "method": method, "step": step,
         "rtol": 1e-8 if rtol is None and step is None else rtol, "atol": atol,
         "max_step": max_step, "max_steps": max_steps, "device": device, "precision": precision,
-    })  # fmt: skip
+    }, _units_of(start, low, high), (low, high))  # fmt: skip
     if (trial.at(start)["status"] != Status.DONE).any():
         raise PlanError(
             "the trajectories cannot be integrated where the search begins; begin elsewhere, or "
@@ -253,7 +262,7 @@ def fit(
         end.cost /= scale**2
         return end
 
-    width = _NUMBERS // (values.size * (1 + len(names)))
+    width = _NUMBERS // (values.size * trial.width)
     ends = search_together(search, places, evaluated, min(max(width, 1), _TOGETHER))
     costs = np.array([np.nan if one is None else one.cost for one in ends])
     stops = np.array([np.full(len(names), np.nan) if one is None else one.x for one in ends])
@@ -307,6 +316,7 @@ def fit(
         coords,
         {
             "converged": int(found.success), "message": found.message, "evaluations": trial.count,
+            "derivatives": trial.derivatives,
             "cost": float(found.cost), "reduced_chi_square": reduced,
         },
     )  # fmt: skip
@@ -317,56 +327,6 @@ _CURES = (
     "the search may have ended in a local minimum (give starts=20, bounds, or first fit a short "
     "span), or the model is wrong"
 )
-
-
-_Answer = tuple[np.ndarray, np.ndarray]
-
-
-class _Trial:
-    """Runs of the variational equations at values of the estimated quantities."""
-
-    def __init__(
-        self, field: VectorField, names: Sequence[str], events: Sequence[ZeroCrossing],
-        layout: Layout, given: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any],
-    ) -> None:  # fmt: skip
-        self._names, self._layout, self._given, self._options = names, layout, given, options
-        self._field, self._variational = field, Variational(field, names, events)
-        self.count = 0
-
-    def at(self, point: np.ndarray) -> xarray.Dataset:
-        """States and sensitivities at one point, with the dims that the user gave."""
-        now = dict(zip(self._names, point.tolist(), strict=True))
-
-        def changed(values: Mapping[str, Any]) -> Mapping[str, Any]:
-            new = {name: now.get(name, value) for name, value in values.items()}
-            return Grid(new) if isinstance(values, Grid) else new
-
-        return self._integrate({what: changed(values) for what, values in self._given.items()})
-
-    def together(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """States [point, <swept dims>, time, variable], sensitivities, and which points fail."""
-        count, each = len(points), self._layout.count
-        now = dict(zip(self._names, np.repeat(points.T, each, axis=1), strict=True))
-
-        def column(name: str) -> np.ndarray:
-            return now[name] if name in now else np.tile(self._layout.rows[name], count)
-
-        field = self._field
-        names = {"initial": field.variables, "parameters": field.parameters}
-        columns = {what: {name: column(name) for name in some} for what, some in names.items()}
-        found = self._integrate(columns)
-        self.count += count
-        states, slopes, status = (
-            found[name].values.reshape(count, *self._layout.shape, *found[name].shape[1:])
-            for name in ("state", "sensitivity", "status")
-        )
-        return states, slopes, (status != Status.DONE).reshape(count, -1).any(axis=1)
-
-    def _integrate(self, given: Mapping[str, Mapping[str, Any]]) -> xarray.Dataset:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FailureWarning)
-            every: dict[str, Any] = {**given, **self._options}
-            return self._variational.integrate(**every)
 
 
 def _start_of(
@@ -389,15 +349,18 @@ def _start_of(
 
 
 def _bounds_of(
-    names: Sequence[str], bounds: Mapping[str, tuple[float, float]], start: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Least and largest value of each."""
+    field: VectorField, names: Sequence[str], bounds: Mapping[str, tuple[float, float]],
+    start: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Least and largest value of each; a delay is positive."""
+    delays = {delay for _, delay in field.delays}
     for name in bounds:
         if name not in names:
             raise ModelError(f"bounds has {name!r}; estimated are {', '.join(names)}")
     try:
         low, high = np.array(
-            [bounds.get(name, (-np.inf, np.inf)) for name in names], np.float64
+            [bounds.get(name, (0 if name in delays else -np.inf, np.inf)) for name in names],
+            np.float64,
         ).reshape(-1, 2).T  # fmt: skip
     except (TypeError, ValueError):
         raise ModelError(f"bounds is {bounds!r}; expected a least and a largest value") from None

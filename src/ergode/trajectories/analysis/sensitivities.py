@@ -153,6 +153,7 @@ class Variational:
     def __init__(
         self, field: VectorField, names: Sequence[str], events: Sequence[ZeroCrossing]
     ) -> None:
+        _refuse_underivable(field, names)
         self._field, self._names = field, list(names)
         self._extended = with_sensitivities(field, names)
         self._events = [_with_jump(event, field, names) for event in events]
@@ -197,28 +198,33 @@ def checked_names(field: VectorField, argument: str, given: Sequence[str]) -> li
     field.refuse_arrays("a fit")
     if field.diffusion is not None:
         raise PlanError("sensitivities are for fields without noise; this field has a diffusion")
-    if field.state_dependent:
-        raise PlanError("sensitivities do not support delays that depend on the state")
     if isinstance(given, str):
         raise ModelError(f"{argument} is {given!r}; expected a list of names")
     names = list(sequence(argument, given, "names"))
-    if shifted := [one for one in field.inputs if one.is_shifted]:
-        raise PlanError(
-            f"sensitivities do not support steps of an input at times that depend on the state or "
-            f"on parameters, and '{shifted[0]}' is not called with t alone; use kind='linear'"
-        )
     parameters = [one for one in field.parameters if not isinstance(one, Implied)]
     known = (*field.variables, *parameters)
-    delays = {delay for _, delay in field.delays}
     if not names:
         raise ModelError(f"{argument} is empty; name parameters or variables")
     for name in names:
         if name not in known:
             raise ModelError(f"{argument} has {name!r}; the field has {', '.join(map(str, known))}")
-        if name in delays:
-            raise PlanError(f"{argument} has '{name}', a delay; this is not supported")
     check_once(argument, names)
     return names
+
+
+def _refuse_underivable(field: VectorField, names: Sequence[str]) -> None:
+    """Refuse what has no variational equations here."""
+    if field.state_dependent:
+        raise PlanError("sensitivities do not support delays that depend on the state")
+    if shifted := [one for one in field.inputs if one.is_shifted]:
+        raise PlanError(
+            f"sensitivities do not support steps of an input at times that depend on the state or "
+            f"on parameters, and '{shifted[0]}' is not called with t alone; use kind='linear'"
+        )
+    delays = {delay for _, delay in field.delays}
+    for name in names:
+        if name in delays:
+            raise PlanError(f"sensitivities by '{name}', a delay, are not supported")
 
 
 def _tuple(name: str, count: int) -> str:

@@ -18,7 +18,7 @@ from ergode.trajectories.steppers.equations import EPSILON, VARIABLES, slope
 from ergode.trajectories.steppers.explicit import A, B, C
 from ergode.trajectories.steppers.forcing import past_knots
 from ergode.trajectories.steppers.inside_step import between
-from ergode.trajectories.steppers.noise import SCHEME, with_noise
+from ergode.trajectories.steppers.noise import SCHEME, increments, with_noise
 from ergode.trajectories.steppers.splitting import DRIFTS, average_slope
 
 FINITE = np.uint8(Status.DONE)
@@ -107,7 +107,8 @@ def ended(t, h, y, k, yd, p, source, trajectory, step):
     """State at the end of a step, with noise."""
     end = step_end(h, y, k)
     if SCHEME > 0:
-        return with_noise(past_knots(t, p), h, y, yd, end, k[0], p, source, trajectory, step)
+        w = increments(h, source, trajectory, step)
+        return with_noise(past_knots(t, p), h, y, yd, end, k[0], p, w)
     return end
 
 

@@ -94,7 +94,7 @@ def passages(g0, g1, first, inside, noise):
 def _passage(e, a, b, rate, first, h, noise):
     if not _may(e, a, b, rate, h) or rate <= 0.0:
         return first
-    source, trajectory, step, cut = noise
+    source, trajectory, step, cut, _ = noise
     path = trajectory // source[2] if SHARED else trajectory
     w0, w1, w2, w3 = draw_words(source[0], path, cut * EVENTS + e, PASSAGE, step)
     ratio = 2.0 * a * b / (rate * h)

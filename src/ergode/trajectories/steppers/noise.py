@@ -11,12 +11,23 @@ variable, number of the step); a trajectory has a path of its own, or shares one
 increment of a long step is the sum of the increments of the short steps within it, so one path can
 be integrated with different step sizes.
 
+With adaptive steps the path is a tree of Brownian bridges in every cell, keyed by (seed, path,
+variable, cell, node): it is equal for all tolerances.  Steps are dyadic parts of cells.  With the
+increment W and H = (integral of W(t) - W(0)) / h - W / 2, the increments of both halves of an
+interval h are (W + d) / 2 and (W - d) / 2, and their H are (s + e) / 2 and (s - e) / 2, with normal
+draws of variances h / 4 and h / 12:  d = 3 H + N(h / 4),  s = 2 H - d / 2,  e = N(h / 12).  The
+expected difference from Euler's method, which is as large as the global error, controls the steps.
+It depends on the state at the beginning of a step alone: steps that the path within them chooses
+bias the result.
+
 Strong orders: `euler-maruyama` 1/2, `milstein` (derivative-free) 1, and `sra1` 3/2 (additive noise:
 g depends on time only).
 
 P. E. Kloeden, E. Platen, "Numerical Solution of Stochastic Differential Equations" (1992), eqs.
 10.2.4 and 11.1.7; W. Ruemelin, SIAM J. Numer. Anal. 19, 604 (1982); A. Roessler, SIAM J.
-Numer. Anal. 48, 922 (2010), table 6.1.
+Numer. Anal. 48, 922 (2010), table 6.1.  J. G. Gaines, T. J. Lyons, SIAM J. Appl. Math. 57, 1455
+(1997), for trees; N. Hofmann, T. Mueller-Gronbach, K. Ritter, J. Complexity 17, 117 (2001), for
+steps that depend on the state.
 """
 
 from __future__ import annotations
@@ -27,10 +38,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import UserFunction, fma, option, real
-from ergode.core.math.random import WIENER, draw_words, normal
+from ergode.core.math.random import WIENER, WIENER_TREE, draw_words, normal
 from ergode.models.fields.correlation import mixture_of
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.steppers.equations import PLACES, VARIABLES, slope
+from ergode.trajectories.steppers.equations import EPSILON, PLACES, VARIABLES, slope
 
 SCHEME = option(0)  # 0 no noise, 1 Euler-Maruyama, 2 Milstein, 3 SRA1
 STRATONOVICH = option(False)  # whether the integrals are those of Stratonovich, not of Ito
@@ -40,6 +51,8 @@ MIXTURE = option(())  # weights of independent processes in each; empty if all a
 diffusion = option()  # diffusion(t, y, yd, p), or without delays (t, y, p): the user's function
 
 _ROOT_3 = 0.57735026918962576
+_ROOT_12 = 0.28867513459481288
+_ROOT_8 = 0.35355339059327376
 
 
 def spread(t, y, yd, p):
@@ -70,13 +83,72 @@ def increment(h, source, trajectory, variable, step):
     return w, integral
 
 
-def with_noise(t, h, y, yd, end, f, p, source, trajectory, step, cut=0):
-    """State at the end of a step; `end` is the state without noise, `f` the slope at the beginning.
+def place_in_cell(t, h, goal, soonest, width):
+    """Level and number of the dyadic part of a cell that a step from `t` takes, and its end.
+
+    The cell ends at `goal`.  The step has at most the size `h`, and does not pass `soonest`, the
+    next time to save, unless it is of the smallest size.
+    """
+    levels = 20 if EPSILON < 1e-10 else 12
+    whole = np.int64(1) << np.int64(levels)
+    unit = width / real(whole)
+    at = whole - np.int64(math.floor((goal - t) / unit + 0.5))
+    level, parts = np.int64(0), whole
+    until = soonest - t if soonest > t + 0.5 * unit else 2.0 * width
+    most = min(h * (1.0 + 64.0 * EPSILON), until + 0.5 * unit)
+    while parts > 1 and (at % parts != 0 or real(parts) * unit > most):
+        parts = parts >> np.int64(1)
+        level += 1
+    return level, at // parts, goal - real(whole - at - parts) * unit
+
+
+def increment_in_cell(width, source, trajectory, variable, cell, level, number):
+    """`increment` over a dyadic part of a cell: 2^`level` parts, of which this is `number`."""
+    path = trajectory // source[2] if SHARED else trajectory
+    entity = cell * VARIABLES + variable
+    w0, w1, w2, w3 = draw_words(source[0], path, entity, WIENER_TREE, np.uint32(0))
+    h, root = width, math.sqrt(width)
+    w = root * normal(w0, w1)
+    inner = real(_ROOT_12) * root * normal(w2, w3)
+    node = np.int64(1)
+    for j in range(level):
+        w0, w1, w2, w3 = draw_words(source[0], path, entity, WIENER_TREE, np.uint32(node))
+        root = math.sqrt(h)
+        d = 3.0 * inner + 0.5 * root * normal(w0, w1)
+        s = 2.0 * inner - 0.5 * d
+        e = real(_ROOT_12) * root * normal(w2, w3)
+        side = (number >> (level - 1 - j)) & np.int64(1)
+        way = real(1.0) if side == 0 else real(-1.0)
+        w, inner = 0.5 * (w + way * d), 0.5 * (s + way * e)
+        h = 0.5 * h
+        node = 2 * node + side
+    return w, h * (inner + 0.5 * w)
+
+
+def increments(h, source, trajectory, step, cut=0):
+    """`increment` of every variable.
 
     `cut` counts how often events have truncated the step; each remainder has new increments.
     """
+    return tuple(
+        increment(h, source, trajectory, cut * VARIABLES + i, step) for i in range(VARIABLES)
+    )
+
+
+def increments_in_cell(width, source, trajectory, cell, level, number):
+    """`increment_in_cell` of every variable."""
+    return tuple(
+        increment_in_cell(width, source, trajectory, i, cell, level, number)
+        for i in range(VARIABLES)
+    )
+
+
+def with_noise(t, h, y, yd, end, f, p, w):
+    """State at the end of a step; `end` is the state without noise, `f` the slope at the beginning.
+
+    `w` are the `increments` of independent processes.
+    """
     g = spread(t, y, yd, p)
-    w = tuple(increment(h, source, trajectory, cut * VARIABLES + i, step) for i in range(VARIABLES))
     if len(MIXTURE) > 0:
         w = tuple(
             (
@@ -128,6 +200,29 @@ def with_noise(t, h, y, yd, end, f, p, source, trajectory, step, cut=0):
         + (g[i] - later[i]) * (w[i][1] / h)
         for i in range(VARIABLES)
     )
+
+
+def expected_error(t, h, y, yd, end, f, p):
+    """Root mean square of the difference from a step by Euler's method, and the size of the state.
+
+    Both are known before the path within the step is, so that the path does not choose the steps.
+    """
+    g = spread(t, y, yd, p)
+    root = math.sqrt(h)
+    above = tuple(fma(root, g[i], y[i]) for i in range(VARIABLES))
+    below = tuple(fma(-root, g[i], y[i]) for i in range(VARIABLES))
+    if SCHEME == 2:
+        high, low = spread(t, above, yd, p), spread(t, below, yd, p)
+        noise = tuple(real(_ROOT_8) * root * abs(high[i] - low[i]) for i in range(VARIABLES))
+    else:
+        later = spread(t + h, y, yd, p)
+        noise = tuple(real(_ROOT_3) * root * abs(later[i] - g[i]) for i in range(VARIABLES))
+    rise = slope(t + h, tuple(above[i] + (end[i] - y[i]) for i in range(VARIABLES)), yd, p)
+    fall = slope(t + h, tuple(below[i] + (end[i] - y[i]) for i in range(VARIABLES)), yd, p)
+    error = tuple(
+        noise[i] + 0.5 * h * max(abs(rise[i] - f[i]), abs(fall[i] - f[i])) for i in range(VARIABLES)
+    )
+    return error, tuple(max(abs(above[i]), abs(below[i])) for i in range(VARIABLES))
 
 
 class Paths(NamedTuple):
