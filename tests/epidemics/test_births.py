@@ -71,6 +71,16 @@ def test_points_of_a_sweep_are_single_runs():
     assert not np.array_equal(swept[0], swept[1])
 
 
+def test_points_may_differ_in_who_is_unborn():
+    def initial(first):
+        return {"unborn": np.arange(first, first + 270), "I": [first + 275]}
+
+    given = {"replicates": 50, "method": "gillespie", "include": "entries"}
+    swept = run(initial=initial, parameters={"first": [3, 20]}, **given)["count"]
+    for point, first in enumerate((3, 20)):
+        np.testing.assert_array_equal(swept[point], run(initial=initial(first), **given)["count"])
+
+
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_windows_have_the_same_births(precision):
     """The plan of a GPU, on a CPU: bit for bit, with triggers, named and drawn unborn nodes."""
