@@ -51,6 +51,7 @@ RELEASE = np.uint32(39)
 WIENER = np.uint32(40)
 PARTICLE = np.uint32(41)
 PASSAGE = np.uint32(45)
+PARTITION = np.uint32(46)
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)

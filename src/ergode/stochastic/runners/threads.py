@@ -174,7 +174,7 @@ class ThreadRunner(WorkerRunner):
         control: Mapping[str, np.ndarray] | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(tables, leaps=algorithm.leaps, flows=algorithm.flows, **options)
+        super().__init__(tables, tells=algorithm.tell is not None, flows=algorithm.flows, **options)
         self.algorithm = algorithm
         self.control = dict(control or {})
 
