@@ -78,7 +78,7 @@ class Flow(NamedTuple):
 
 # This bit in a variable of a pair means: its count minus one.
 ONE_LESS = 1 << 30
-PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER, ROUNDING = 1, 2, 4, 8
+PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER, ROUNDING, AT_BEGIN = 1, 2, 4, 8, 64
 
 
 @dataclass(frozen=True, eq=False)

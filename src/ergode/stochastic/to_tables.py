@@ -19,6 +19,7 @@ from ergode.models.reactions.species import Species
 from ergode.stochastic.effects import Effects, Wholeness, rounding_of, whole_parameters
 from ergode.stochastic.laws import Formula, MassAction, Naming, breaks_of, check_whole, law_of
 from ergode.stochastic.tables import (
+    AT_BEGIN,
     FROM_TRIGGER,
     INITIALLY_TRUE,
     ONE_LESS,
@@ -451,18 +452,19 @@ def _gather_events(
     test = Wholeness(naming, known, parameters | effects.whole)
     for k, (event, taken) in enumerate(each):
         what = f"trigger of event '{event.name or k}'"
-        triggers.append(programs.add(event.trigger, what))
-        if naming.follows_state(naming.inline(event.trigger)) or (
-            triggers[-1] in programs.conditions
-        ):
+        # What happens at the begin never happens again.
+        trigger = Expression("1 > 0") if event.at_begin else event.trigger
+        triggers.append(programs.add(trigger, what))
+        if naming.follows_state(naming.inline(trigger)) or (triggers[-1] in programs.conditions):
             watched.append(k)
         _check_delay(event.delay, naming, known, f"event '{event.name or k}'")
         delays.append(programs.add(event.delay, None) if event.delay != 0.0 else NO_PROGRAM)
         priorities.append(programs.add(event.priority, None))
         flags.append(
             PERSISTENT * event.persistent
-            + INITIALLY_TRUE * event.initially_true
-            + FROM_TRIGGER * event.values_from_trigger
+            + INITIALLY_TRUE * (event.initially_true or event.at_begin)
+            + FROM_TRIGGER * (event.values_from_trigger and not event.at_begin)
+            + AT_BEGIN * event.at_begin
             + ROUNDING * rounding_of(event, k, taken, test, rounding, whole)
         )
         lengths.append(len(event.assignments))

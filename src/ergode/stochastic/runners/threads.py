@@ -92,7 +92,7 @@ def waiting_rows(tables: Tables, delayed: int = _DELAYED) -> Rows:
         "due_after": (pending, np.int8),
         "pending": (pending, np.int32),
         "values": (pending * tables.most_values, np.float64),
-        "keys": (3, np.uint64),
+        "keys": (4, np.uint64),
         "delayed_times": (delayed, np.float64),
         "delayed_reactions": (delayed, np.int32),
         "delayed_count": (1, np.int32),
