@@ -58,6 +58,11 @@ class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
                 self._reload_init.update(library._reload_init)
         self._finalized = True
 
+    def hold(self, module: Any, is_short: bool, reload: Any) -> None:
+        """Be a library that was compiled before."""
+        self._final_module, self.is_short, self._finalized = module, is_short, True
+        self._reload_init.update(reload)
+
     def get_pointer_to_function(self, name: str) -> int:
         """Null: Python never calls it."""
         self._ensure_finalized()
