@@ -38,8 +38,9 @@ class Births(NamedTuple):
     """Who has children, and who is born; the largest rate is in the stages of the unborn."""
 
     unborn: Any  # their compartment; -1 without births
-    share: Any  # rate of people in each compartment, relative to the largest; real [compartment]
-    # Unborn nodes that `initial` names, and how many; both by point in a sweep.
+    # By point in a sweep: rates of people in each compartment, relative to the largest; and unborn
+    # nodes that `initial` names, and how many.
+    share: Any  # real [compartment]
     named: Any  # int64 [named]
     count: Any  # int64 [1]
 
@@ -49,11 +50,13 @@ def births_of(
     group: PointGroup | None,
 ) -> Births:  # fmt: skip
     """The table of a model, or of a group."""
-    share = np.zeros(len(model.compartments), precision)
+    models = [model] if group is None else group.models
+    share = np.zeros((len(models), len(model.compartments)), precision)
     if model.unborn is None:
-        return Births(np.int64(-1), share, *np.zeros((2, 1), np.int64))
-    for name, value in model.births_by.items():
-        share[model.index[name]] = value
+        return Births(np.int64(-1), share[0], *np.zeros((2, 1), np.int64))
+    for row, one in zip(share, models, strict=True):
+        for name, value in one.births_by.items():
+            row[model.index[name]] = value
     unborn = model.index[model.unborn]
     if group is None:
         seeds = [seeding_of(model, initial, node_count, precision)]
@@ -68,7 +71,7 @@ def births_of(
         row[: len(nodes)] = nodes
     count = np.array([[len(nodes)] for nodes in each], np.int64)
     if group is None:
-        named, count = named[0], count[0]
+        share, named, count = share[0], named[0], count[0]
     return Births(np.int64(unborn), share, named, count)
 
 
@@ -76,7 +79,7 @@ def births_of_row(births, rows, row):
     """The table of the point of a row."""
     if SWEPT and HAS_BIRTHS:
         point = point_of(rows, row)
-        return Births(births.unborn, births.share, births.named[point], births.count[point])
+        return Births(births.unborn, births.share[point], births.named[point], births.count[point])
     return births
 
 
