@@ -192,7 +192,7 @@ def test_a_tube_that_fails_has_no_values_beyond(network):
 
 def net_of(tanks):
     net = ct.ReactorNet(tanks)
-    net.rtol, net.atol = 1e-10, 1e-18
+    net.rtol, net.atol = 1e-9, 1e-16  # at 1e-10 and 1e-18 CVODES may be 1e-5 off, or give up
     return net
 
 
@@ -383,7 +383,7 @@ def test_random_reactors_for_long(network):
                 ):
                     try:
                         test(network, kind, seed, 1e-9)
-                    except ct.CanteraError:  # CVODES gives up at its tolerance of 1e-10
+                    except ct.CanteraError:  # CVODES gives up
                         failed += 1
         except Exception as error:
             error.add_note(f"ERGODE_REFEREE_SEED={seed}")

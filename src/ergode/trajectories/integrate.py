@@ -218,7 +218,8 @@ def integrate(
         below 1e-3 needs a smaller one for a relative error of 1e-6; one below 1e-9 is not resolved
         by the default. A list gives one to each variable, ``[1e-9, 1e-3]``; a mapping to some,
         ``{"v": 1e-3}``, and the others keep 1e-9. For a variable that is an array it is a number or
-        an array of its shape.
+        an array of its shape. Paths with noise that pass zero need thousands of steps with the
+        default: give the error that is allowed there.
     events : sequence of ZeroCrossing
         Events to count, record, act on or stop at. Two crossings within one step are found if the
         event function is nearly polynomial there, as for thresholds of variables. If the function
@@ -404,7 +405,9 @@ def integrate(
         ), progress,
     )  # fmt: skip
     if chosen.method.scheme and step is None and control.acts:
-        raise PlanError("adaptive steps with noise do not support events that act: give a step")
+        raise PlanError(
+            "adaptive steps with noise do not support events that act or stop: give a step"
+        )
     if field.is_neutral and (known.jumps or any(event.effect is not None for event in events)):
         raise PlanError(
             "with a delayed derivative the state may not jump: a history ends with the initial "

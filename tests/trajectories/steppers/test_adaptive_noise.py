@@ -158,7 +158,11 @@ def test_cuda_kernels_compile(compiles_to_registers):
     [
         (OU, {"method": "euler-maruyama"}, "'euler-maruyama' has steps of one size: give a step"),
         (LATE, {}, "adaptive steps for named variables without delays: give a step"),
-        (OU, {"events": [ZeroCrossing(level, effect=reset)]}, "events that act: give a step"),
+        (
+            OU,
+            {"events": [ZeroCrossing(level, effect=reset)]},
+            "events that act or stop: give a step",
+        ),
         (OU, {"noise_per_step": 2}, "steps are adaptive"),
     ],
 )
