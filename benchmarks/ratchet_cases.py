@@ -290,6 +290,18 @@ def swinging(device: str) -> Call:
     )  # fmt: skip
 
 
+_PRICE = ergode.field_from_equations({"x": "r * x"}, diffusion={"x": "s * x"})
+
+
+@case("trajectories noise, adaptive steps")
+def priced(device: str) -> Call:
+    """Geometric Brownian motion to a tolerance."""
+    return partial(
+        fields.integrate, _PRICE, times=[0.0, 1.0], initial={"x": 1.0}, device=device, rtol=1e-3,
+        parameters={"r": 0.5, "s": 0.8}, replicates=sized(device, 200, 200_000),
+    )  # fmt: skip
+
+
 def _weather(name: str, count: tuple[int, int], size: int = 40, **how: Any) -> None:
     def make(device: str) -> Call:
         field = ergode.VectorField(

@@ -157,6 +157,9 @@ CASES = {
         ),
         "times": [0, 1],
     },
+    stochastic.passages: lambda: {
+        "network": NETWORK, "ends": {"more": "C > 3", "fewer": "B < 8 or A > 60"},
+    },
     stochastic.rare_event: lambda: {
         "network": NETWORK, "level": "C", "target": 6, "thresholds": [3], "times": [0, 1],
         "paths": 50, "repetitions": 2, "device": "cpu",

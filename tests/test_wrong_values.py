@@ -98,6 +98,7 @@ CALLS = {
     ergode.stochastic.simulate: OF_NETWORK,
     ergode.stochastic.sensitivities: OF_NETWORK,
     ergode.stochastic.probabilities: {"network": NETWORK, "times": [0.0, 1.0]},
+    ergode.stochastic.passages: {"network": NETWORK, "ends": {"gone": "A == 0"}},
     ergode.stochastic.rare_event: {
         "network": NETWORK, "times": [0.0, 1.0], "level": "-A", "target": 0.0,
     },

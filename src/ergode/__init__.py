@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ergode.inference.petab_files import read_petab
     from ergode.inference.petab_writer import write_petab
     from ergode.inference.pseudo_marginal import pseudo_marginal
+    from ergode.inference.sedml import read_sedml
     from ergode.inference.simulator import simulator
     from ergode.inference.synthetic_likelihood import synthetic_likelihood
     from ergode.models.epidemic.attributes import ByAttribute
@@ -136,6 +137,7 @@ _HOMES = {
     "ergode.core.devices.buffers": ("release",),
     "ergode.inference.abc": ("abc_smc",),
     "ergode.inference.petab_files": ("read_petab",),
+    "ergode.inference.sedml": ("read_sedml",),
     "ergode.inference.petab_writer": ("write_petab",),
     "ergode.inference.ensemble_kalman": ("ensemble_kalman",),
     "ergode.inference.history_matching": ("history_matching",),
@@ -253,7 +255,8 @@ __all__ = [
     "particles", "plots", "pseudo_marginal",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contact_matrix", "read_contacts",
     "read_fern", "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab",
-    "read_reaclib", "read_sbml", "read_weak_rates", "release", "save", "simulator", "stochastic",
+    "read_reaclib", "read_sbml", "read_sedml", "read_weak_rates", "release", "save", "simulator",
+    "stochastic",
     "synthetic_likelihood", "trajectories", "write_gbees", "write_petab",
     "write_sbml",
 ]  # fmt: skip

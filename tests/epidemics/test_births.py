@@ -62,13 +62,30 @@ def test_people_who_are_ill_have_fewer_children(method):
 
 
 def test_points_of_a_sweep_are_single_runs():
-    def model(rate):
-        return SIR.with_population(birth_rate=rate, deaths=DEATH)
+    """Also where nobody has children, or those who are ill have none."""
 
-    given = {"replicates": 50, "method": "gillespie"}
-    swept = run(model, parameters={"rate": [0.03, BIRTH]}, **given)["count"]
-    np.testing.assert_array_equal(swept[1], run(**given)["count"])
-    assert not np.array_equal(swept[0], swept[1])
+    def model(rate, ill):
+        return SIR.with_population(
+            birth_rate={"S": rate, "I": rate * ill, "R": 1.5 * rate}, deaths=DEATH
+        )
+
+    given = {"replicates": 50, "method": "gillespie", "include": "entries"}
+    points = {"rate": [0.0, 0.03, 0.06], "ill": [0.2, 0.2, 0.0]}
+    swept = run(model, parameters=points, **given)["count"]
+    for k, point in enumerate(zip(*points.values(), strict=True)):
+        np.testing.assert_array_equal(swept[k], run(model(*point), **given)["count"])
+    assert (swept.sel(compartment="unborn").values[0] == UNBORN).all()
+    assert not np.array_equal(swept[1], swept[2])
+
+
+def test_points_may_differ_in_who_is_unborn():
+    def initial(first):
+        return {"unborn": np.arange(first, first + 270), "I": [first + 275]}
+
+    given = {"replicates": 50, "method": "gillespie", "include": "entries"}
+    swept = run(initial=initial, parameters={"first": [3, 20]}, **given)["count"]
+    for point, first in enumerate((3, 20)):
+        np.testing.assert_array_equal(swept[point], run(initial=initial(first), **given)["count"])
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
@@ -124,7 +141,7 @@ def test_models():
     ("given", "message"),
     [
         ({"birth_rate": 0.1, "births": 1.0}, "births and a birth_rate"),
-        ({"birth_rate": 0.0}, "0 of all"),
+        ({"birth_rate": {}}, "birth_rate is empty"),
         ({"birth_rate": {"S": -1.0}}, "birth_rate of 'S' is -1.0; expected a finite"),
         ({"birth_rate": {"Q": 1.0}}, "birth_rate of 'Q'; expected a group or a compartment: I, R"),
     ],

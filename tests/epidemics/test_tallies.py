@@ -464,6 +464,43 @@ def test_refusals(counts):
         flows(counts)
 
 
+LAYERED = ergode.ContactNetwork.from_layers(
+    {"home": NETWORK, "work": ergode.ContactNetwork.erdos_renyi(N, mean_degree=4, seed=2)}
+).with_attributes(third=np.arange(N) % 3)
+
+
+def test_contacts_are_counted_by_layer():
+    closed = ergode.LayerClosure("work", reduction=0.8, start=5)
+    traced = ergode.ContactTracing("I", detection=0.5, tracing={"work": 0.4}, quarantine=10)
+    both = ergode.Testing({"I": 0.8}, tracing={"home": 0.9, "work": 0.4}, quarantine=10)
+    include = ("avoided", "layers")
+    found = run([closed, traced, both], network=LAYERED, strata="third", include=include)
+    plain = run([closed, traced, both], network=LAYERED, strata="third", include="avoided")
+    shared = [name for name in found["tally"].values if " in home" not in name]
+    shared = [name for name in shared if " in work" not in name]
+    assert shared == plain["tally"].values.tolist()
+    np.testing.assert_array_equal(found["measures"].sel(tally=shared), plain["measures"])
+    for label in ("0] contacts avoided", "1] traced", "1] contacts avoided", "2] traced"):
+        home, work = (of(found, f"{label} in {layer}") for layer in ("home", "work"))
+        np.testing.assert_array_equal(home + work, of(found, label))
+        assert work[:, -1].sum() > 0
+    assert not of(found, "0] contacts avoided in home").any()
+    assert not of(found, "1] traced in home").any()
+    assert of(found, "2] traced in home").sum() > of(found, "2] traced in work").sum()
+
+
+def test_layers_are_named():
+    plan = scenario_of(LAYERED, [ergode.ContactTracing("I")], include=("avoided", "layers"))
+    assert plan.include == ("measures", "avoided", "layers")
+    names = [one.label.removeprefix("interventions[0] ") for one in plan.tallies]
+    assert names == [
+        "detected", "traced", "traced in home", "traced in work", "quarantines", "quarantined",
+        "in force", "contacts avoided", "contacts avoided in home", "contacts avoided in work",
+    ]  # fmt: skip
+    with pytest.raises(ergode.PlanError, match="the network has no layers"):
+        run(few(), include="layers")
+
+
 def ensembles(include, measures, model=HOSPITAL, **options):
     scenario = scenario_of(NETWORK, measures, include=include, strata="third")
     common = {

@@ -264,6 +264,7 @@ def examine_leaps(
 def included(world: World) -> dict[str, Any]:
     """What is counted besides."""
     measures = ("avoided",) if world.counts_avoided else ("measures",)
+    measures += ("layers",) if world.layers else ()
     return {"include": ("entries", *(measures if world.measures else ()))}
 
 

@@ -634,7 +634,7 @@ class _Run:
             left = left * factor
             still = into(left)
             avoided = (to >= 0) & (still < 0)
-            self.tallies.avoid(rows[avoided], k, target[avoided])
+            self.tallies.avoid(rows[avoided], k, target[avoided], layer[avoided])
             to = still
         hit = to >= 0
         self._infect(rows[hit], target[hit], to[hit], time[hit])

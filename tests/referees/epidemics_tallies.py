@@ -13,8 +13,17 @@ from epidemics_laws import dose_count, of_dose
 from epidemics_world import World, tidy
 
 
-def names_of(one: dict[str, Any], avoided: bool) -> list[str]:
-    """What is counted of a measure, as results name it; contacts `avoided` too."""
+def names_of(one: dict[str, Any], avoided: bool, layers: list[str]) -> list[str]:
+    """What is counted of a measure, as results name it; contacts `avoided` too, and by layer."""
+    found = []
+    for name in _names_of(one, avoided):
+        found.append(name)
+        if name in ("traced", "contacts avoided"):
+            found += [f"{name} in {layer}" for layer in layers]
+    return found
+
+
+def _names_of(one: dict[str, Any], avoided: bool) -> list[str]:
     last = ["contacts avoided"] if avoided and one["kind"] != "capacity" else []
     if one["kind"] == "vaccination":
         return [f"dose {d + 1}" for d in range(dose_count(one))] + last
@@ -59,7 +68,7 @@ class Tallies:
     def __init__(self, run: Any, count: int) -> None:
         self.run, world = run, run.world
         self.names = [(k, name) for k, one in enumerate(world.measures)
-                      for name in names_of(one, world.counts_avoided)]  # fmt: skip
+                      for name in names_of(one, world.counts_avoided, world.layers)]  # fmt: skip
         self.column = {key: at for at, key in enumerate(self.names)}
         shape = count, len(self.names), world.groups.size
         self.now = np.zeros(shape, int)
@@ -82,19 +91,25 @@ class Tallies:
         at = self.column[k, name]
         np.add.at(self.now, (rows, np.full(rows.size, at)), self.run.inside[node])
 
-    def avoid(self, rows: np.ndarray, k: int, node: np.ndarray) -> None:
+    def avoid(self, rows: np.ndarray, k: int, node: np.ndarray, layer: np.ndarray) -> None:
         """A measure avoids contacts of an infectious node with nodes."""
         if rows.size and self.run.world.counts_avoided:
             self.note(rows, k, "contacts avoided", node)
+            for number, name in enumerate(self.run.world.layers):
+                here = layer == number
+                self.note(rows[here], k, f"contacts avoided in {name}", node[here])
 
     def hold(self, rows: np.ndarray, k: int, node: np.ndarray, time: Any, until: Any) -> None:
         """Nodes are isolated or in quarantine in an interval."""
         self.holds.append((rows, np.full(rows.size, k), node, time, until))
 
-    def trace(self, rows: np.ndarray, k: int, node: np.ndarray, time: Any) -> None:
-        """Contacts of cases are traced, and held from a time on."""
-        if (k, "traced") in self.column:
-            self.traced.append((rows, np.full(rows.size, k), node, time))
+    def trace(self, rows: np.ndarray, k: int, node: np.ndarray, time: Any, layer: int) -> None:
+        """Contacts of cases in a layer are traced, and held from a time on."""
+        names = ["traced", *(f"traced in {name}" for name in self.run.world.layers[layer:][:1])]
+        for name in names:
+            if (k, name) in self.column:
+                column = np.full(rows.size, self.column[k, name])
+                self.traced.append((rows, column, node, time))
 
     def starts(self, rows: np.ndarray, k: int) -> None:
         """A measure is known to start."""
@@ -149,9 +164,9 @@ class Tallies:
                 if kind == "isolation":
                     self.found[:, g, self.column[number, "isolated"]] *= force[:, None]
         self._finish_holds()
-        for row, k, node, begin in zip(*_joined(self.traced, 4), strict=True):
+        for row, column, node, begin in zip(*_joined(self.traced, 4), strict=True):
             on = _over(begin, times)
-            self.found[row, :, self.column[k, "traced"]] += on[:, None] * self.run.inside[node]
+            self.found[row, :, column] += on[:, None] * self.run.inside[node]
         for number in range(len(world.measures)):
             if world.measures[number]["kind"] == "vaccination":
                 self._finish_doses(number)

@@ -72,7 +72,7 @@ class Holds:
             mine, whom = rows[here], np.full(int(here.sum()), run.target[arc])
             late = delay + one.get("tracing_delay", 0.0)
             begin = np.maximum(tidy(time[here] + late), time[here])
-            run.tallies.trace(mine, k, whom, begin)
+            run.tallies.trace(mine, k, whom, begin, int(run.layer[arc]))
             self.hold(mine, k, whom, time[here], one.get("quarantine", np.inf), late)
 
     def _contact_time(self, arc: int, time: np.ndarray) -> np.ndarray:

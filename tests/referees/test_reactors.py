@@ -197,8 +197,9 @@ def net_of(tanks):
 
 
 @pytest.mark.parametrize("kind", ["constant-volume", "constant-pressure"])
+@pytest.mark.parametrize("rtol", [1e-7])
 @pytest.mark.parametrize("seed", range(4))
-def test_random_tanks_in_series_are_those_of_cantera(network, kind, seed):
+def test_random_tanks_in_series_are_those_of_cantera(network, kind, seed, rtol):
     """Up to six tanks of any size and temperature, full of feed or burnt gas, some with a wall."""
     rng = np.random.default_rng(seed)
     count, times = int(rng.integers(2, 7)), np.array([0.0, 1e-5, 1e-4, 1e-3, 1e-2])
@@ -224,7 +225,7 @@ def test_random_tanks_in_series_are_those_of_cantera(network, kind, seed):
     net = net_of(tanks)
     names = sorted({*FEED, *BURNT})
     found = integrate(
-        network, times=times, temperature=hot, pressure=ATM, heating=kind, rtol=1e-7, device="cpu",
+        network, times=times, temperature=hot, pressure=ATM, heating=kind, rtol=rtol, device="cpu",
         initial={n: np.where(burnt, BURNT.get(n, 0.0), FEED.get(n, 0.0)) for n in names},
         reactor=StirredTank(FEED, taus, 700.0, tank_count=count),
         wall=Wall(coefficient, around, 1.0),
@@ -246,6 +247,7 @@ def flows_of(rng, count):
     np.fill_diagonal(pairs, 0.0)
     feed = rng.random(count) * (rng.random(count) < 0.5)
     feed[0] = 1.0
+    feed[(pairs.sum(axis=0) + pairs.sum(axis=1) + feed) == 0.0] = 1.0
     # What a tank lacks comes from outside, and what is left flows out.
     short = pairs.sum(axis=1) - pairs.sum(axis=0) - feed
     feed += np.maximum(short, 0.0)
@@ -256,8 +258,9 @@ def flows_of(rng, count):
 
 
 @pytest.mark.parametrize("kind", ["constant-volume", "constant-pressure"])
+@pytest.mark.parametrize("rtol", [1e-7])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_networks_of_tanks_are_those_of_cantera(network, kind, seed):
+def test_random_networks_of_tanks_are_those_of_cantera(network, kind, seed, rtol):
     """Up to five tanks, each with its own feed, size and state, some with a wall."""
     rng = np.random.default_rng([seed, 5])
     count, times = int(rng.integers(2, 6)), np.array([0.0, 1e-5, 1e-4, 1e-3, 1e-2])
@@ -289,7 +292,7 @@ def test_random_networks_of_tanks_are_those_of_cantera(network, kind, seed):
     feeds = {"H2": 1.0, "N2": 1.0}
     odd = np.arange(count) % 2 == 1
     found = integrate(
-        network, times=times, temperature=hot, pressure=ATM, heating=kind, rtol=1e-7, device="cpu",
+        network, times=times, temperature=hot, pressure=ATM, heating=kind, rtol=rtol, device="cpu",
         initial={n: np.where(burnt, BURNT.get(n, 0.0), FEED.get(n, 0.0)) for n in names},
         reactor=StirredTank(
             {n: np.where(odd, FEED.get(n, 0.0), feeds.get(n, 0.0)) for n in FEED}, taus, cold,
@@ -307,8 +310,9 @@ def test_random_networks_of_tanks_are_those_of_cantera(network, kind, seed):
     assert found["conservation_error"].max() < 1e-6
 
 
+@pytest.mark.parametrize("rtol", [1e-7])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_pistons_are_those_of_cantera(network, seed):
+def test_random_pistons_are_those_of_cantera(network, seed, rtol):
     """Slow and fast ones, against a vacuum and against a larger pressure, with a wall."""
     rng = np.random.default_rng(seed)
     times, hot = np.array([0.0, 1e-5, 1e-4, 1e-3]), rng.uniform(900.0, 1500.0)
@@ -324,7 +328,7 @@ def test_random_pistons_are_those_of_cantera(network, seed):
     )
     net = net_of([zone])
     found = integrate(
-        network, times=times, temperature=hot, pressure=ATM, initial=FEED, rtol=1e-7, device="cpu",
+        network, times=times, temperature=hot, pressure=ATM, initial=FEED, rtol=rtol, device="cpu",
         heating="given-volume", volume=Piston(area, outer, mobility=mobility),
         wall=Wall(5e4, around, area),
     ).isel(zone=0)  # fmt: skip
@@ -365,19 +369,23 @@ def test_equilibrium_is_the_limit_of_a_long_run(network, constant, seed, method)
 
 
 def test_random_reactors_for_long(network):
-    """Compressions by `rodas4` at a finer tolerance: beside an ignition errors grow."""
+    """At finer tolerances: beside an ignition errors grow."""
     failed = 0
     for seed in fresh_seeds():
-        test_random_pistons_are_those_of_cantera(network, seed)
-        for kind in ("given-volume", "given-pressure"):
-            compress(network, kind, seed, {"rodas4": (1e-9, 3e-6)})
-        for kind in ("constant-volume", "constant-pressure"):
-            for test in (
-                test_random_tanks_in_series_are_those_of_cantera,
-                test_random_networks_of_tanks_are_those_of_cantera,
-            ):
-                try:
-                    test(network, kind, seed)
-                except ct.CanteraError:  # CVODES gives up at its tolerance of 1e-10
-                    failed += 1
+        try:
+            test_random_pistons_are_those_of_cantera(network, seed, 1e-9)
+            for kind in ("given-volume", "given-pressure"):
+                compress(network, kind, seed, {"rodas4": (1e-9, 3e-6)})
+            for kind in ("constant-volume", "constant-pressure"):
+                for test in (
+                    test_random_tanks_in_series_are_those_of_cantera,
+                    test_random_networks_of_tanks_are_those_of_cantera,
+                ):
+                    try:
+                        test(network, kind, seed, 1e-9)
+                    except ct.CanteraError:  # CVODES gives up at its tolerance of 1e-10
+                        failed += 1
+        except Exception as error:
+            error.add_note(f"ERGODE_REFEREE_SEED={seed}")
+            raise
     print(f"{failed} cases without an answer of Cantera")

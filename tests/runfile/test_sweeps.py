@@ -82,6 +82,57 @@ def test_epidemics(tmp_path, capsys, common):
     assert said["summary"]["final I"]["high"] <= 40
 
 
+MEASURES = """
+[parameters]
+share = [0.2, 0.8]
+first = 1
+[model]
+kind = "si"
+transmission_rate = "0.4 * share"
+[contacts.layers.home]
+generator = "random-regular"
+node_count = 40
+degree = "2 * first + 1"
+factor = "1 + share"
+[layer_factors.home]
+changes = [0, "first"]
+factors = [1, "1 - share"]
+[simulate]
+initial = { I = "4 * first" }
+times = [0, 2, 4]
+replicates = 3
+seed = 7
+device = "cpu:1"
+[[interventions]]
+kind = "vaccination"
+fraction = "share"
+efficacy = ["share / 2", 0.9]
+interval = "first"
+start = "first / 2"
+[[importations]]
+compartment = "I"
+rate = "10 * share"
+stop = "first + 2"
+"""
+
+
+def test_all_tables_of_an_epidemic_take_formulas_of_parameters(tmp_path, capsys):
+    found, _ = ran(tmp_path, capsys, 'engine = "epidemics"' + MEASURES)
+    for share in (0.2, 0.8):
+        home = ergode.ContactNetwork.random_regular(40, 3)
+        expected = ergode.epidemics.simulate(
+            ergode.CompartmentModel.si(transmission_rate=0.4 * share),
+            ergode.ContactNetwork.from_layers({"home": home}, {"home": 1 + share}),
+            initial={"I": 4}, times=[0, 2, 4], replicates=3, seed=7, device="cpu:1",
+            layer_factors={"home": ergode.Calendar([0, 1], [1, 1 - share])},
+            importations=ergode.Importation("I", rate=10 * share, stop=3),
+            interventions=ergode.Vaccination(
+                fraction=share, efficacy=[share / 2, 0.9], interval=1, start=0.5
+            ),
+        )  # fmt: skip
+        np.testing.assert_array_equal(found["count"].sel(share=share), expected["count"])
+
+
 def test_means_of_a_sweep_are_summed_up(tmp_path, capsys):
     found, said = ran(tmp_path, capsys, EPIDEMICS + 'output = "statistics"\n')
     last = found["mean"].sel(compartment="I").isel(time=-1)
@@ -113,13 +164,15 @@ def test_a_list_of_tolerances_of_kinetics_is_by_zone(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (EPIDEMICS.replace('"seeds"', "4"), "[parameters] has 'seeds', which neither [model] nor"),
+        (EPIDEMICS.replace('"seeds"', "4"), "[parameters] has 'seeds', which no other table names"),
         (EPIDEMICS.replace('"rate"', '"rat"'), "[model] transmission_rate is 'rat'; expected a nu"),
         (EPIDEMICS.replace("[2, 5]", '"x"'), "[parameters] seeds is 'x'; expected a number"),
         (EPIDEMICS + "[output]\nfigure = 'a.png'", "there is no figure of this output"),
         (KINETICS + "[initial]\nA = 1", "[initial] and [integrate.initial] are given"),
-        (EPIDEMICS.replace('"rate"', '"rat"'), "or the name of one in [parameters]; did you mean"),
+        (EPIDEMICS.replace('"rate"', '"rat"'), "or a formula of them; did you mean"),
         (EPIDEMICS.replace("[0.2, 0.4]", "[]"), "[parameters] rate is []; expected a number, or"),
+        (EPIDEMICS.replace('"rate"', '"2 * rat"'), "is the formula '2 * rat', but 'rat' is not in"),
+        (EPIDEMICS.replace('"rate"', '"(-rate) ^ 0.5"'), "is nan; expected a finite number"),
         (TRAJECTORIES, "[parameters] has no value for 'k', which the formulas name"),
         (DENSITY, "[parameters] has no value for 'k', which the formulas name"),
     ],

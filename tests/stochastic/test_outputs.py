@@ -31,6 +31,8 @@ def test_first_passage_and_stop():
 def test_the_list_of_firings_is_what_happened(method):
     """A kernel that keeps a list, and can do all there is, simulates what one without does."""
     listed = run(DIMERISATION, replicates=20, output="events", method=method)
+    names = [one.name for one in DIMERISATION.reactions]
+    assert listed["reaction_name"].values.tolist() == names
     counts = run(DIMERISATION, replicates=20, method=method)
     np.testing.assert_array_equal(listed["firing_count"], counts["firing_count"])
     up = np.bincount(listed["realization"][listed["reaction"] == 0], minlength=20)

@@ -47,7 +47,7 @@ from ergode.epidemics.shared.arcs import (
     of_arc,
     target_of,
 )
-from ergode.epidemics.shared.births import births_of, check_births, child_of
+from ergode.epidemics.shared.births import births_of, births_of_row, check_births, child_of
 from ergode.epidemics.shared.counts import grid_index
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.shared.options import COUNTING_ENTRIES, HAS_BIRTHS, HAS_STRATA, WEIGHTED
@@ -102,7 +102,7 @@ def _tables_of_row(tables, rows, row):
             seeding_of_row(tables.seeding, rows, row),
             transmission.infections_of_row(tables.infections, rows, row), tables.base,
             tables.stratum, tables.stratum_count, tables.times, tables.per_step,
-            tables.largest_sum, tables.births,
+            tables.largest_sum, births_of_row(tables.births, rows, row),
         )  # fmt: skip
     return tables
 
@@ -378,7 +378,7 @@ class JumpEnsemble(Ensemble):
             arcs_of(contacts, weights, precision), stages, self._seeds.of(0, 0), infections,
             self.base, or_nothing(scenario.stratum, np.int32),
             self.stratum_count, self.times, self.per_step, largest_sum(contacts, weights),
-            births_of(model, precision),
+            births_of(model, initial, contacts.node_count, precision, group),
         )  # fmt: skip
         self._tables = put_table(device, tables)
         self._infection_count = len(model.infections)

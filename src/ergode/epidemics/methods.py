@@ -15,7 +15,7 @@ from ergode.epidemics.first_passage.runner import FirstPassageEnsemble
 from ergode.epidemics.gillespie import JumpEnsemble
 from ergode.epidemics.leap.runner import LeapEnsemble
 from ergode.epidemics.points import Points
-from ergode.epidemics.scenario import AVOIDED, ENTRIES, MEASURES, Include, Scenario
+from ergode.epidemics.scenario import AVOIDED, ENTRIES, LAYERS, MEASURES, Include, Scenario
 from ergode.epidemics.seeding import Initial, has_ages
 from ergode.epidemics.shared.ensemble import Ensemble
 from ergode.epidemics.windows.runner import WindowEnsemble
@@ -35,7 +35,7 @@ MethodName = Literal["auto", "first-passage", "sellke", "gillespie", "renewal-le
 _EVERY_DEVICE = ("cpu", "cuda")
 _COUNTED = {
     ENTRIES: "entries into compartments", MEASURES: "what measures do",
-    AVOIDED: "contacts that measures avoid",
+    AVOIDED: "contacts that measures avoid", LAYERS: "contacts by layer",
 }  # fmt: skip
 
 

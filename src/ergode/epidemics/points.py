@@ -411,7 +411,6 @@ def _are_one(models: Sequence[CompartmentModel]) -> bool:
 
 _PARTS = (
     "compartments", "infections", "profiles", "progressions", "families of holding times",
-    "mothers and their relative rates of births",
     "values and groups of attributes", "susceptibility", "infectivity",
 )  # fmt: skip
 
@@ -424,7 +423,6 @@ def _structure(model: CompartmentModel) -> tuple[Any, ...]:
         [i.profile for i in model.infections],
         [(p.compartment, *p.targets) for p in model.progressions],
         [type(one).__name__ for one in _holding_times(model)],
-        model.births_by,
         [_division(one) for p in model.progressions for one in (p.to, p.holding_time)],
         [model.susceptibility, *(_division(i.susceptibility) for i in model.infections)],
         [model.infectivity, *(_division(i.infectivity) for i in model.infections)],

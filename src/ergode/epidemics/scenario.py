@@ -31,8 +31,8 @@ from ergode.models.networks.population import Population
 from ergode.models.networks.temporal import TemporalContacts
 
 Contacts = ContactNetwork | ComputedNetwork | TemporalContacts
-Include = Literal["entries", "measures", "avoided"]
-ENTRIES, MEASURES, AVOIDED = get_args(Include)
+Include = Literal["entries", "measures", "avoided", "layers"]
+ENTRIES, MEASURES, AVOIDED, LAYERS = get_args(Include)
 
 
 _AVOIDING_MOST = 64  # measures: bits of a word (`shared.tallying.tally_avoided`)
@@ -61,7 +61,12 @@ class Scenario:
         """What is counted of measures."""
         if MEASURES not in self.include:
             return []
-        return listed(self.interventions, AVOIDED in self.include)
+        return listed(self.interventions, AVOIDED in self.include, self.counted_layers)
+
+    @property
+    def counted_layers(self) -> tuple[str, ...]:
+        """Layers by which contacts are counted that measures trace or avoid."""
+        return tuple(self.contacts.layers) if LAYERS in self.include else ()
 
     @property
     def plain(self) -> bool:
@@ -155,7 +160,7 @@ class Scenario:
             planned=planned,
             importations=tuple(on_clock(one, origin) for one in importations),
             layer_factors=factors,
-            include=_included(include, interventions),
+            include=_included(include, interventions, self.contacts.layers),
         )
 
     def meetings_table(self, begin: float, precision: Precision) -> Meetings:
@@ -281,11 +286,17 @@ def _bare(contacts: Contacts, strata: str | None) -> Scenario:
     return Scenario(network, meetings, strata=values, stratum=stratum)
 
 
-def _included(include: Any, interventions: Sequence[Intervention] | None) -> tuple[str, ...]:
+def _included(
+    include: Any, interventions: Sequence[Intervention] | None, layers: Sequence[str]
+) -> tuple[str, ...]:
     """What else is counted, in a fixed order."""
     given = [include] if isinstance(include, str) else sequence("include", include, "names")
     for one in given:
         choice("include", one, get_args(Include))
+    if LAYERS in given:
+        given = [*given, MEASURES]
+        if not layers:
+            raise PlanError("include='layers' counts by layer, but the network has no layers")
     if AVOIDED in given:
         given = [*given, MEASURES]
         if len(interventions or ()) > _AVOIDING_MOST:

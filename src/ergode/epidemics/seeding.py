@@ -69,9 +69,6 @@ class Seeding(NamedTuple):
     listed_order: Any
     first_listed: int
     is_case: Any  # whether a seed in a compartment is a case, uint8 [compartment_count]
-    # Numbers of the named seeds that are born during the run, and how many (`shared.births`).
-    unborn: Any  # int64 [named_count]
-    unborn_count: Any
     # If points differ in their seeds, nodes and compartments of named seeds, ends, ages and
     # `drawn_count` have a leading axis of points.
 
@@ -134,9 +131,6 @@ def seeding_of(
         raise ModelError(
             f"initial places {total + node.size} nodes, but the network has {node_count}"
         )
-    unborn = np.zeros(max(node.size, 1), np.int64)
-    born = np.flatnonzero(place == model.index.get(model.unborn or "", -1))
-    unborn[: born.size] = born
     return Seeding(
         node if node.size else np.zeros(1, np.int64),
         place if node.size else np.zeros(1, np.int32),
@@ -151,8 +145,6 @@ def seeding_of(
         np.zeros((0, 0), np.int64),
         0,
         np.array([name in infected for name in model.compartments], np.uint8),
-        unborn,
-        born.size,
     )
 
 
@@ -459,8 +451,7 @@ def seed_key(initial: Initial) -> Any:
 
 
 _BY_POINT = (
-    "named_node", "named_compartment", "drawn_end", "drawn_count", "named_age", "drawn_age",
-    "unborn", "unborn_count",
+    "named_node", "named_compartment", "drawn_end", "drawn_count", "named_age", "drawn_age"
 )  # fmt: skip
 
 
@@ -472,8 +463,7 @@ def seeding_of_row(seeding, rows, row):
             seeding.named_node[point], seeding.named_compartment[point], seeding.named_count,
             seeding.drawn_end[point], seeding.drawn_compartment, seeding.drawn_count[point],
             seeding.entry, seeding.named_age[point], seeding.drawn_age[point], seeding.listed,
-            seeding.listed_order, seeding.first_listed, seeding.is_case, seeding.unborn[point],
-            seeding.unborn_count[point],
+            seeding.listed_order, seeding.first_listed, seeding.is_case,
         )  # fmt: skip
     return seeding
 

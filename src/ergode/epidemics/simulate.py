@@ -175,7 +175,7 @@ def simulate(
         has a column for each layer. Or a function of `parameters` that returns one of these.
     strata : str, optional
         Name of a node attribute: counts are then also split by its values, dim ``stratum``.
-    include : {"entries", "measures", "avoided"} or sequence of these
+    include : {"entries", "measures", "avoided", "layers"} or sequence of these
         What is counted besides nodes and cases, for ``"counts"`` and ``"statistics"``; split by
         `strata` like these. Statistics have the names ``entries_mean``, ``measures_quantile``, ...
 
@@ -185,6 +185,8 @@ def simulate(
           :doc:`/reference/interventions`. For "sellke".
         - ``"avoided"``: measures, and among them the contacts that each of them has avoided. This
           takes longer.
+        - ``"layers"``: measures, and the contacts that they trace, and with ``"avoided"`` avoid, in
+          each layer of the network too.
     step : float, optional
         For tau-leaping, the longest step [time]. Steps are shortened so that one ends at every time
         of the grid. The default is a fiftieth of the shortest time scale of the model.

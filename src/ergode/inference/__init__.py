@@ -9,12 +9,14 @@ from ergode.inference.particle_likelihood import particle_likelihood
 from ergode.inference.petab_files import read_petab
 from ergode.inference.petab_writer import write_petab
 from ergode.inference.pseudo_marginal import pseudo_marginal
+from ergode.inference.sedml import read_sedml
 from ergode.inference.simulator import simulator
 from ergode.inference.synthetic_likelihood import synthetic_likelihood
 
 __all__ = [
     "abc_smc", "ensemble_kalman", "history_matching", "iterated_filtering", "particle_likelihood",
-    "pseudo_marginal", "read_petab", "simulator", "synthetic_likelihood", "write_petab",
+    "pseudo_marginal", "read_petab", "read_sedml", "simulator", "synthetic_likelihood",
+    "write_petab",
 ]  # fmt: skip
 
 suggest_all(globals(), __all__)

@@ -37,7 +37,9 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 }  # fmt: skip
 FUNCTIONS = frozenset(_FUNCTIONS) | {"piecewise"}
 """Names of the functions that a formula may call."""
-DRAWS = {"binomial": 2, "poisson": 1, "uniform": 2}
+DRAWS = {
+    "binomial": 2, "poisson": 1, "uniform": 2, "normal": 2, "gamma": 2, "exponential": 1,
+}  # fmt: skip
 """Random draws allowed in assignments of events, each with its number of arguments."""
 
 _NUMBERS = {"pi": math.pi}
@@ -72,7 +74,8 @@ class Expression:
     ``piecewise(value, condition, ..., otherwise)``. Functions are ``abs exp log ln log10 sqrt floor
     ceil sin cos tan asin acos atan sinh cosh tanh pow min max``; ``log`` is the natural logarithm.
     ``pi`` and ``time`` have their meaning. Assignments of events may draw numbers besides:
-    ``binomial(n, p)``, ``poisson(mean)``, ``uniform(low, high)``.
+    ``binomial(n, p)``, ``poisson(mean)``, ``uniform(low, high)``, ``normal(mean, deviation)``,
+    ``gamma(shape, scale)``, ``exponential(rate)``.
 
     Parameters
     ----------

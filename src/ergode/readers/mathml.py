@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
 from ergode.core.errors import ModelError
-from ergode.models.expressions import TIME, Expression
+from ergode.models.expressions import TIME, Effect, Expression
 
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 AVOGADRO = 6.02214179e23
@@ -54,6 +54,23 @@ _REWRITTEN = {
     "REM": "{0} - {1} * (floor({0} / {1}) if {0} / {1} >= 0 else ceil({0} / {1}))",
 }  # fmt: skip
 
+# Draws of the package `distrib`, by the number of their arguments.
+_DRAWN = {
+    "NORMAL": {2: "normal({0}, {1})"}, "UNIFORM": {2: "uniform({0}, {1})"},
+    "POISSON": {1: "poisson({0})"}, "BINOMIAL": {2: "binomial({0}, {1})"},
+    "BERNOULLI": {1: "binomial(1, {0})"}, "EXPONENTIAL": {1: "exponential({0})"},
+    "GAMMA": {2: "gamma({0}, {1})"}, "CHISQUARE": {1: "gamma({0} / 2, 2)"},
+    "LOGNORMAL": {2: "exp(normal({0}, {1}))"}, "RAYLEIGH": {1: "{0} * sqrt(2 * exponential(1))"},
+    "CAUCHY": {
+        1: "{0} * tan(3.141592653589793 * (uniform(0, 1) - 0.5))",
+        2: "{0} + {1} * tan(3.141592653589793 * (uniform(0, 1) - 0.5))",
+    },
+    "LAPLACE": {
+        1: "{0} * (exponential(1) - exponential(1))",
+        2: "{0} + {1} * (exponential(1) - exponential(1))",
+    },
+}  # fmt: skip
+
 
 class MathReader:
     """Converts expression trees of libsbml to formulas; calls of its `functions` are inlined."""
@@ -72,7 +89,11 @@ class MathReader:
                 partial(_called, here)
             )
         for name, template in _REWRITTEN.items():
-            kinds[getattr(libsbml, f"AST_FUNCTION_{name}")] = self._rewritten(template)
+            kinds[getattr(libsbml, f"AST_FUNCTION_{name}")] = self._rewritten({2: template})
+        for name, templates in _DRAWN.items():
+            kind = getattr(libsbml, f"AST_DISTRIB_FUNCTION_{name}", None)
+            if kind is not None:
+                kinds[kind] = self._rewritten(templates, name.lower())
         kinds |= {
             libsbml.AST_MINUS: self._of(_minus),
             libsbml.AST_DIVIDE: self._of(lambda a, b: ast.BinOp(a, ast.Div(), b)),
@@ -108,14 +129,19 @@ class MathReader:
             if name.startswith("AST_")
         }
 
-    def expression(self, node: Any, renamed: Mapping[str, str] | None = None) -> Expression:
-        """Convert a tree to a formula, with some names replaced.
+    def expression(
+        self,
+        node: Any,
+        renamed: Mapping[str, str] | None = None,
+        kind: type[Expression] = Expression,
+    ) -> Expression:
+        """Convert a tree to a formula of a kind, with some names replaced.
 
         Raises a ModelError if the tree has an element that formulas do not support.
         """
         self._left = _LARGEST
         bound = {old: ast.Name(new, ast.Load()) for old, new in (renamed or {}).items()}  # type: dict[str, ast.expr]
-        return Expression.from_tree(self._visit(node, bound))
+        return kind.from_tree(self._visit(node, bound))
 
     def _visit(self, node: Any, bound: Mapping[str, ast.expr]) -> ast.expr:
         self._spend(1)
@@ -172,12 +198,24 @@ class MathReader:
         """A reader of an element that depends only on its arguments."""
         return lambda node, bound: build(*self._children(node, bound))
 
-    def _rewritten(self, template: str) -> Callable[[Any, Any], ast.expr]:
+    def _rewritten(
+        self, templates: Mapping[int, str], draw: str = ""
+    ) -> Callable[[Any, Any], ast.expr]:
+        """A reader that fills in the template for a number of arguments, or the only one."""
+
         def read(node: Any, bound: Any) -> ast.expr:
-            arguments = {f"_{i}": a for i, a in enumerate(self._children(node, bound))}
-            formula = Expression(template.format("_0", "_1"))
+            parts = self._children(node, bound)
+            if draw and len(parts) not in templates:
+                raise ModelError(
+                    f"its formula has '{draw}' with {len(parts)} argument(s), which ergode does "
+                    f"not support; it takes {' or '.join(map(str, templates))} (a truncated "
+                    "distribution has more)"
+                )
+            formula = Effect(
+                templates.get(len(parts), next(iter(templates.values()))).format("_0", "_1")
+            )
             return formula.substitute(
-                {name: Expression.from_tree(tree) for name, tree in arguments.items()}
+                {f"_{i}": Effect.from_tree(tree) for i, tree in enumerate(parts)}
             ).tree
 
         return read
@@ -240,6 +278,8 @@ class MathReader:
             raise ModelError(
                 f"its formula calls '{name}' with {len(arguments)} argument(s); it takes {count}"
             )
+        if any(Effect.from_tree(argument).draws for argument in arguments):
+            raise ModelError(f"its formula calls '{name}' with a random number")
         inner = {definition.getChild(i).getName(): a for i, a in enumerate(arguments)}
         self._calling.append(name)
         try:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ergode.core.errors import ModelError
-from ergode.models.expressions import TIME, Expression, is_condition
+from ergode.models.expressions import TIME, Effect, Expression, is_condition
 from ergode.models.reactions.events import Event
 from ergode.models.reactions.mass_action import both_ways, law_of, recognise
 from ergode.models.reactions.network import ReactionNetwork
@@ -136,8 +136,9 @@ class _Reader:
         )
         self.used: set[str] = set()  # all names in formulas
         self.locals: dict[str, float] = {}
+        self.drawn: set[str] = set()  # what has a random initial value
         self.start = {
-            one.getSymbol(): self._formula(one, one)
+            one.getSymbol(): self._formula(one, one, kind=Effect)
             for one in self.model.getListOfInitialAssignments()
             if one.isSetMath()
         }
@@ -182,13 +183,17 @@ class _Reader:
     # ---- formulas
 
     def _formula(
-        self, owner: Any, holder: Any, renamed: Mapping[str, str] | None = None
+        self,
+        owner: Any,
+        holder: Any,
+        renamed: Mapping[str, str] | None = None,
+        kind: type[Expression] = Expression,
     ) -> Expression:
         """The formula of an element; errors name its owner."""
         if not holder.isSetMath():
             raise self.document.refusal(owner, "it has no formula")
         with self.document.within(owner):
-            expression = self.math.expression(holder.getMath(), renamed)
+            expression = self.math.expression(holder.getMath(), renamed, kind)
         self.used |= {name.removeprefix(RATE_OF) for name in expression.names}
         return expression
 
@@ -280,6 +285,8 @@ class _Reader:
         if name in self.start:
             with self.document.within(element):
                 return self._at_start(self.start[name])
+        if name in self.drawn:  # it has none before the begin
+            return 1.0 if self.model.getCompartment(name) is not None else 0.0
         if number is None:
             raise self.document.refusal(element, "it has no value; give it one")
         return number
@@ -399,7 +406,7 @@ class _Reader:
         if trigger is None or not trigger.isSetMath():
             return None
         assignments = {
-            one.getVariable(): self._number(element, one)
+            one.getVariable(): self._number(element, one, Effect)
             for one in element.getListOfEventAssignments()
             if one.isSetMath()
         }
@@ -424,9 +431,35 @@ class _Reader:
                 name=notes_of(element).get("name", element.getId() or None),
             )
 
-    def _number(self, owner: Any, holder: Any) -> float | Expression:
-        expression = self._settled(self._formula(owner, holder))
-        return expression if expression.names else float(expression.evaluate({}))
+    def _number(
+        self, owner: Any, holder: Any, kind: type[Expression] = Expression
+    ) -> float | Expression:
+        expression = self._settled(self._formula(owner, holder, kind=kind))
+        constant = not (expression.names or expression.draws)
+        return float(expression.evaluate({})) if constant else expression
+
+    def _drawn(self) -> dict[str, Expression]:
+        """Initial assignments that draw random numbers, and those that depend on them, in order.
+
+        They are taken out of `start`.
+        """
+        found: dict[str, Expression] = {}
+        while True:
+            known = {name: self._settled(formula) for name, formula in self.start.items()}
+            while any(not formula.names.isdisjoint(self.rules) for formula in known.values()):
+                known = {name: one.substitute(self.rules) for name, one in known.items()}
+            moved = [
+                name
+                for name, formula in known.items()
+                if formula.draws or not formula.names.isdisjoint(found)
+            ]
+            # Of those that depend on each other, the first that waits for no other.
+            ready = [name for name in moved if known[name].names.isdisjoint(moved)]
+            if not ready:
+                return found
+            for name in ready:
+                found[name] = known[name]
+                del self.start[name]
 
     def _flows(self) -> dict[str, Expression]:
         """Rates of change of species by reactions whose stoichiometries are no numbers."""
@@ -441,7 +474,14 @@ class _Reader:
     def network(self, default: str | None, split: bool) -> ReactionNetwork:
         """The network that the document describes."""
         model = self.model
-        events = [one for one in map(self._event, model.getListOfEvents()) if one is not None]
+        drawn = self._drawn()
+        always = Expression("1 > 0")
+        events = [
+            Event(always, {name: formula}, name=f"initial {name}", at_begin=True)
+            for name, formula in drawn.items()
+        ]
+        events += [one for one in map(self._event, model.getListOfEvents()) if one is not None]
+        self.drawn = set(drawn)
         places = [one for one in model.getListOfCompartments() if one.getId() not in self.rules]
         compartments = [self._compartment(one) for one in places]
         moved = {*self.rate_rules, *(name for one in events for name in one.assignments)}

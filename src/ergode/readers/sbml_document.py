@@ -14,7 +14,7 @@ ANNOTATION = "urn:ergode:reaction-network"
 """Namespace of the annotations of `write_sbml`."""
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
-_PACKAGES = ("l3v2extendedmath",)
+_PACKAGES = ("l3v2extendedmath", "distrib")
 _UNITS = ("item", "dimensionless", "mole")
 
 

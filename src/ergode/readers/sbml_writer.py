@@ -297,8 +297,9 @@ class _Writer:
 
     def event(self, parent: Element, event: Event) -> None:
         drawn = any(isinstance(v, Expression) and v.draws for v in event.assignments.values())
-        if drawn or event.rounding:
-            what = "draws random numbers" if drawn else "rounds"
+        if drawn or event.rounding or event.at_begin:
+            what = "rounds" if event.rounding else "is at the begin"
+            what = "draws random numbers" if drawn else what
             raise ModelError(
                 f"event '{event.name or event.trigger.text}' {what}; SBML cannot express that"
             )

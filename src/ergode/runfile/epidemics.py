@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
+Contacts = ContactNetwork | ComputedNetwork | TemporalContacts
 TABLES = ("parameters", "model", "contacts", "simulate", *scenarios.TABLES)
 OPTIONS = "simulate"
 NEEDED = ("model", "contacts")
@@ -60,7 +61,8 @@ class EpidemicRun:
     model: CompartmentModel  # the model with the largest values of swept rates
     # The model, or a function of parameters that returns it.
     model_at_points: CompartmentModel | ModelFunction
-    contacts: ContactNetwork | ComputedNetwork | TemporalContacts
+    contacts: Contacts  # likewise
+    contacts_at_points: Contacts | Callable[..., Contacts]
     options: Mapping[str, Any]  # keyword arguments of `ergode.epidemics.simulate`
 
     @property
@@ -79,7 +81,7 @@ class EpidemicRun:
         return partial(
             epidemics.simulate,
             self.model_at_points,
-            self.contacts,
+            self.contacts_at_points,
             progress=progress,
             **self.options,
         )
@@ -115,24 +117,32 @@ def read(top: Table) -> EpidemicRun:
     parameters = top.table("parameters", {})
     swept = parameters.sweep()
     model, model_at_points, named = of_parameters(compartment_model, top.table("model"), swept)
-    described = top.table("contacts")
-    contacts: ContactNetwork | ComputedNetwork | TemporalContacts
-    if "meetings" in described:
-        contacts = described.call(read_meetings, described.path("meetings"), also=["meetings"])
-    else:
-        contacts = contact_network(described)
+    contacts, contacts_at_points, also_named = of_parameters(
+        _contacts, top.table("contacts"), swept
+    )
+    named |= also_named
     table = top.table("simulate")
     _, initial, also_named = of_parameters(_initial, table.table("initial"), swept)
-    unused = sorted(set(swept) - named - also_named)
-    if unused:
-        raise parameters.error(
-            f"[parameters] has '{unused[0]}', which neither [model] nor [simulate.initial] names"
-        )
+    named |= also_named
     options = table.options({**READERS, "initial": lambda *_: initial})
-    options |= scenarios.scenario_options(top)
+    for key, reader in scenarios.TABLES.items():
+        if key in top:
+            _, options[key], also_named = of_parameters(reader, top, swept)
+            named |= also_named
+    unused = sorted(set(swept) - named)
+    if unused:
+        raise parameters.error(f"[parameters] has '{unused[0]}', which no other table names")
     if swept:
         options["parameters"] = swept
-    return EpidemicRun(model, model_at_points, contacts, options)
+    return EpidemicRun(model, model_at_points, contacts, contacts_at_points, options)
+
+
+def _contacts(table: Table) -> Contacts:
+    if "meetings" in table:
+        read = table.call(read_meetings, table.path("meetings"), also=["meetings"])
+        assert isinstance(read, TemporalContacts)
+        return read
+    return contact_network(table)
 
 
 def _initial(table: Table) -> dict[str, Any]:

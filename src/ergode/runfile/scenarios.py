@@ -22,20 +22,22 @@ MEASURES = {
     "testing": Testing,
     "capacity": interventions.Capacity,
 }
-TABLES = ("interventions", "importations", "layer_factors")
 
 
-def scenario_options(top: Table) -> dict[str, Any]:
-    """Arguments of `ergode.epidemics.simulate` from these tables."""
-    options: dict[str, Any] = {}
-    if "interventions" in top:
-        options["interventions"] = [_measure(one) for one in top.tables("interventions")]
-    if "importations" in top:
-        options["importations"] = [_importation(one) for one in top.tables("importations")]
-    if "layer_factors" in top:
-        factors = top.table("layer_factors")
-        options["layer_factors"] = {name: calendar(factors.table(name)) for name in factors.values}
-    return options
+def interventions_of(top: Table) -> list[Intervention]:
+    """The measures of a file."""
+    return [_measure(one) for one in top.tables("interventions")]
+
+
+def importations_of(top: Table) -> list[Importation]:
+    """The importations of a file."""
+    return [_importation(one) for one in top.tables("importations")]
+
+
+def layer_factors_of(top: Table) -> dict[str, Calendar]:
+    """The calendars of layers of a file."""
+    factors = top.table("layer_factors")
+    return {name: calendar(factors.table(name)) for name in factors.values}
 
 
 def _measure(table: Table) -> Intervention:
@@ -112,3 +114,11 @@ def _importation(table: Table) -> Importation:
     times = table.moments("times") if "times" in table else None
     with table.explaining():
         return Importation(table.text("compartment"), rate, times, **bounds)
+
+
+TABLES = {
+    "interventions": interventions_of,
+    "importations": importations_of,
+    "layer_factors": layer_factors_of,
+}
+"""Arguments of `ergode.epidemics.simulate` that have tables of their own, and their readers."""

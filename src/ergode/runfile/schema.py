@@ -25,7 +25,7 @@ from ergode.runfile.tables import Readers, Table, reader_of
 Schema = dict[str, Any]
 
 _NUMBER: Schema = {"type": "number"}
-_NAMED: Schema = {"type": ["number", "string"]}  # or the name of a parameter of a sweep
+_NAMED: Schema = {"type": ["number", "string"]}  # or a parameter of a sweep, or a formula
 _TEXT: Schema = {"type": "string"}
 _OBJECT: Schema = {"type": "object"}
 _LIST: Schema = {"type": "array"}
@@ -177,11 +177,11 @@ def _of_epidemics() -> dict[str, Schema]:
     layers = _closed({"layers": _OBJECT}, "layers")
     contacts = {
         "if": {"required": ["generator"]},
-        "then": _choice("generator", makers),
+        "then": _choice("generator", makers, number=_NAMED),
         "else": {
             "anyOf": [
-                _call(read_contacts, {"file": _TEXT}, given=1),
-                _call(read_meetings, {"meetings": _TEXT}, given=1),
+                _call(read_contacts, {"file": _TEXT}, given=1, number=_NAMED),
+                _call(read_meetings, {"meetings": _TEXT}, given=1, number=_NAMED),
                 layers,
             ]
         },
@@ -189,7 +189,10 @@ def _of_epidemics() -> dict[str, Schema]:
     return {
         "model": {"if": {"required": ["kind"]}, "then": standard, "else": spelled},
         "contacts": contacts,
-        "interventions": {"type": "array", "items": _choice("kind", dict(scenarios.MEASURES))},
+        "interventions": {
+            "type": "array",
+            "items": _choice("kind", dict(scenarios.MEASURES), number=_NAMED),
+        },
         "importations": _LIST,
         "layer_factors": _OBJECT,
         "parameters": _OBJECT,
@@ -207,6 +210,18 @@ def _value(read: Any) -> Schema:
     return _BY_READER.get(read, {})
 
 
+def _or_named(found: Schema) -> Schema:
+    """The schema of a number, or of several, with names of parameters in their place."""
+    types = found.get("type", [])
+    types = [types] if isinstance(types, str) else types
+    if not {"number", "integer"} & set(types):
+        return found
+    more = {"items": _NAMED} if found.get("items") == _NUMBER else {}
+    if found.get("additionalProperties") == _NUMBER:
+        more["additionalProperties"] = _NAMED
+    return {**found, **more, "type": [*types, "string"]}
+
+
 def _call(
     function: Callable[..., Any], also: Mapping[str, Schema], given: int = 0,
     number: Schema = _NUMBER,
@@ -216,7 +231,7 @@ def _call(
     properties: dict[str, Schema] = dict(also)
     for one in parameters:
         found = _value(reader_of(str(one.annotation), _SPECIAL))
-        properties[one.name] = number if found is _NUMBER else found
+        properties[one.name] = _or_named(found) if number is _NAMED else found
     needed = [one.name for one in parameters if one.default is inspect.Parameter.empty]
     return _closed(properties, *also, *needed)
 

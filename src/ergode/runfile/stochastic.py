@@ -39,7 +39,7 @@ READERS: Readers = {
     "store": Table.path,
     "common_random_numbers": Table.boolean,
     **dict.fromkeys(("seed", "max_firings", "max_states", "chunk"), Table.integer),
-    **dict.fromkeys(("tolerance", "step", "max_step"), Table.number),
+    **dict.fromkeys(("tolerance", "step", "max_step", "continuous_above"), Table.number),
     **dict.fromkeys(("method", "device", "stop", "rounding"), Table.text),
     **dict.fromkeys(("parameters", "initial"), Table.swept),
 }

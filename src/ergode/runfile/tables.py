@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import did_you_mean
-from ergode.core.errors import ErgodeError, ReadError
+from ergode.core.errors import ErgodeError, ModelError, ReadError
+from ergode.models.expressions import Expression
 from ergode.models.sweep import Grid, grid
 from ergode.readers.bounded import short
 
@@ -35,8 +36,8 @@ class Table:
         values: Mapping[str, Any],  # keys and values from the file
         name: str,  # the table's place in the file, such as ``simulate``; empty for the top
         file: Path,  # the run file; other files are relative to it
-        # Values by name: a name may stand where a number is expected. None if names are not
-        # allowed.
+        # Values by name: a name, or a formula of names, may stand where a number is expected. None
+        # if names are not allowed.
         parameters: Mapping[str, float] | None = None,
     ) -> None:
         self.values = dict(values)
@@ -115,7 +116,7 @@ class Table:
 
     def numbers(self, key: str) -> list[float]:
         """The list of numbers of a key."""
-        numbers = self.items(key)
+        numbers = [self._number(key, one) for one in self.items(key)]
         if not all(
             isinstance(n, int | float) and not isinstance(n, bool) and not abs(n) > _LARGEST
             for n in numbers
@@ -236,13 +237,35 @@ class Table:
         return self.file.parent / Path(self.text(key)).expanduser()
 
     def value(self, key: str) -> Any:
-        """The value of a key, or of the parameter that it names."""
-        value = self.values.get(key)
-        if not isinstance(value, str) or value not in (self.parameters or {}):
+        """The value of a key, of the parameter that it names, or of its formula of parameters."""
+        return self._number(key, self.values.get(key))
+
+    def _number(self, key: str, value: Any) -> Any:
+        """A value; if it is text, that of the parameter or the formula."""
+        if not isinstance(value, str) or not self.parameters:
             return value
-        assert self.parameters is not None
-        self.named.add(value)
-        return self.parameters[value]
+        if value in self.parameters:
+            self.named.add(value)
+            return self.parameters[value]
+        try:
+            formula = Expression(value)
+        except ModelError:
+            return value
+        unknown = sorted(formula.names - set(self.parameters))
+        if unknown == [value]:
+            return value
+        if unknown:
+            raise self.error(
+                f"{self.place} {key} is the formula {value!r}, but '{unknown[0]}' is not in "
+                f"[parameters]{_hint(unknown[0], self.parameters)}"
+            )
+        try:
+            found = float(formula.evaluate(self.parameters))
+        except ModelError as error:
+            raise self.error(f"{self.place} {key}: {error}") from None
+        self.named |= formula.names
+        whole = all(isinstance(self.parameters[name], int) for name in formula.names)
+        return int(found) if whole and found.is_integer() else found
 
     def _typed(self, key: str, default: Any, kind: Any, expected: str) -> Any:
         if key not in self.values:
@@ -252,7 +275,9 @@ class Table:
         value = self.value(key) if kind in _NUMBERS else self.values[key]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             if kind in _NUMBERS and isinstance(value, str) and self.parameters is not None:
-                expected += f", or the name of one in [parameters]{_hint(value, self.parameters)}"
+                expected += ", or the name of one in [parameters], or a formula of them" + _hint(
+                    value, self.parameters
+                )
             raise self.error(f"{self.place} {key} is {short(value)}; expected {expected}")
         return value
 

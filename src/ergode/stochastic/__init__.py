@@ -8,10 +8,12 @@ from ergode.stochastic.rare_events import rare_event
 from ergode.stochastic.sensitivity import sensitivities
 from ergode.stochastic.simulate import simulate
 from ergode.stochastic.simulate_space import simulate_space
+from ergode.stochastic.splitting import passages
 
 __all__ = [
     "autocorrelation",
     "linear_noise",
+    "passages",
     "probabilities",
     "rare_event",
     "sensitivities",

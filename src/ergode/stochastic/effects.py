@@ -48,7 +48,7 @@ class Effects:
         first, *rest = (Expression(ast.unparse(argument)) for argument in arguments)
         second = rest[0] if rest else Expression("0")
         self.drawn.append((KINDS[name], self.naming.index[place], first, second))
-        if name != "uniform":
+        if name in ("binomial", "poisson"):
             self.whole.add(place)
         return ast.Name(place, ast.Load())
 

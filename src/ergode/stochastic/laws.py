@@ -57,11 +57,14 @@ class Naming:
 
     `variables` change in time: species; parameters and compartments that events assign to or that
     have a rate rule; and last the `draws`, which hold the random draws of events. Those that are
-    `continuous` change between firings: with a rate rule, or continuous species. `parameters` have
+    `continuous` change between firings: with a rate rule, or continuous species. With a partition
+    (`parted`) all species may, so these are `flowing`, too. `parameters` have
     constant values: the other parameters, and compartments.
     """
 
-    def __init__(self, network: ReactionNetwork, given: Collection[str] = ()) -> None:
+    def __init__(
+        self, network: ReactionNetwork, given: Collection[str] = (), parted: bool = False
+    ) -> None:
         self.network = network
         assigned = {name for event in network.events for name in event.assignments}
         assigned |= set(network.rate_rules)
@@ -94,6 +97,9 @@ class Naming:
         self.parameters = (*fixed, *(name for name in sizes if name not in assigned))
         real = {*network.rate_rules, *network.continuous}
         self.continuous = tuple(name for name in self.variables if name in real)
+        # With a partition, all amounts change between firings at times.
+        species = {member.name for member in network.species} if parted else set()
+        self.flowing = tuple(name for name in self.variables if name in real | species)
         self.index = {name: i for i, name in enumerate(self.variables)}
         self._number = {name: i for i, name in enumerate(self.parameters)}
         self._size = {
@@ -149,7 +155,7 @@ class Naming:
 
     def flows(self, expression: Expression) -> bool:
         """Whether the value of a formula can change between firings, time aside."""
-        return not self.variables_of(expression).isdisjoint(self.continuous)
+        return not self.variables_of(expression).isdisjoint(self.flowing)
 
 
 def law_of(network: ReactionNetwork, naming: Naming, k: int) -> MassAction | Formula:

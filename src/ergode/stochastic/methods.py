@@ -106,8 +106,9 @@ def _run_direct(method: Method, tables: Tables, request: Request) -> tuple[Runne
 
 def _run_steps(method: Method, tables: Tables, request: Request) -> tuple[RunnersByTarget, str]:
     """Run in steps."""
+    algorithm = hybrid.PARTED_ALGORITHM if tables.parted else method.algorithm
     return _on_both(
-        ThreadRunner, algorithm=method.algorithm, control=request.control, whole=method.whole
+        ThreadRunner, algorithm=algorithm, control=request.control, whole=method.whole
     ), ""
 
 

@@ -72,7 +72,7 @@ _VARIABLES = {
     "first-passage": [Variable("passage_time", *_PASSAGE)],
     "events": [
         Variable("firing_time", _FIRING, "float64", "time", "time of the firing"),
-        Variable("reaction", _FIRING, "int32", "1", "index of the reaction in the network"),
+        Variable("reaction", _FIRING, "int32", "1", "index of the reaction in `reaction_name`"),
         Variable(
             "realization", _FIRING, "int64", "1",
             "index of the realization, over all points of a sweep",
@@ -80,7 +80,7 @@ _VARIABLES = {
     ],
 }  # fmt: skip
 for _output, _variables in _VARIABLES.items():
-    _coords = ("bin_end",) if _output == "histogram" else ()
+    _coords = {"histogram": ("bin_end",), "events": ("reaction_name",)}.get(_output, ())
     results.register("stochastic", _output, [*_variables, *_STATUS], _coords)
 
 _VALUES_MOST = 1 << 28
@@ -445,7 +445,12 @@ class Events(Collector):
     def values(self, reached: np.ndarray) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
         names = ("firing_time", "reaction", "realization")
-        return "events", dict(zip(names, columns, strict=True)), {"drop": ["time", "species"]}
+        table = self.network.reactions
+        own = {
+            "drop": ["time", "species"],
+            "reaction_name": [table.name_of(j) for j in range(len(table))],
+        }
+        return "events", dict(zip(names, columns, strict=True)), own
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,13 @@ from ergode.stochastic import methods, outputs
 from ergode.stochastic.merge import merge_of
 from ergode.stochastic.runners import failures
 from ergode.stochastic.runners.chunks import simulate_chunks
-from ergode.stochastic.steps import describe_steps, step_control
+from ergode.stochastic.steps import describe_partition, describe_steps, step_control
 from ergode.stochastic.to_tables import build
 
 if TYPE_CHECKING:
     import xarray
 
+_LEAST_CONTINUOUS = 100
 Output = Literal["trajectories", "statistics", "histogram", "final", "first-passage", "events"]
 
 
@@ -54,6 +55,7 @@ def simulate(
     tolerance: float | None = None,
     step: float | None = None,
     max_step: float | None = None,
+    continuous_above: float | None = None,
     rounding: Rounding | None = None,
     max_firings: int = 10**9,
     progress: bool = False,
@@ -134,6 +136,13 @@ def simulate(
     max_step : float, optional
         For ``"hybrid"``: largest step of the differential equations [time]. A pulse of a rate in
         time that is shorter than a step may be stepped over: choose less than its duration.
+    continuous_above : float, optional
+        For ``"hybrid"``: molecules from which a species may be continuous, at least 100; 1000 is
+        usual. A reaction obeys the chemical Langevin equation while every species that it changes
+        has so many molecules and it fires often, and fires one by one otherwise; it goes back below
+        half of these limits. Its firings then become a whole number, which keeps all means and
+        conserved quantities. Amounts are real numbers while a reaction that changes them is
+        continuous. The default `tolerance` is 1e-4 then. Not for ``output="events"``.
     rounding : {"stochastic", "nearest", "down"}, optional
         How events round assigned values to integers, if their `ergode.Event` does not specify it.
     max_firings : int
@@ -166,7 +175,10 @@ def simulate(
         bias of a mean in standard deviations. The Langevin equation has a further error when
         molecules are few, which `step_error` does not include: ``attrs["few_molecules"]`` is the
         fraction of the time with fewer than 10 molecules of some reactant. ``"tau-leap"`` fires
-        such reactions one by one and does not have this error.
+        such reactions one by one and does not have this error. With `continuous_above`,
+        ``attrs["partition_error"]`` bounds the relative error of the diffusion approximation by one
+        over the smallest continuous amount, and ``attrs["continuous_share"]`` is the fraction of
+        firings that were continuous; ``firing_count`` has the others.
 
     Raises
     ------
@@ -241,6 +253,7 @@ def simulate(
         f"an array for {total:,} realizations (replicates of all points)",
         "use fewer replicates or points",
     )
+    parted = _parted(continuous_above, output)
     tables = build(
         network,
         values,
@@ -249,8 +262,11 @@ def simulate(
         stop=condition,
         whole=asked is None or asked.whole,
         rounding=rounding,
+        parted=parted,
     )
-    control = step_control(asked, tables, tolerance, step, max_step, grid, max_firings)
+    control = step_control(
+        asked, tables, tolerance, step, max_step, continuous_above, grid, max_firings
+    )
     every = layout.count * (whole.replicates or len(numbers))
     request = methods.Request(device, every, max_firings, kind.wanted.log_first, control)
     plan = methods.plan(asked, tables, request)
@@ -259,7 +275,7 @@ def simulate(
         seed=seed, replicates=numbers, apart=apart, max_firings=max_firings,
     )  # fmt: skip
     runner = runner_on(device=device)
-    integers = plan.method.whole and not network.is_continuous.any()
+    integers = plan.method.whole and not tables.is_real.any()
     collect = outputs.collector(output, tables, grid, layout, len(numbers), bins, integers)
 
     def compute() -> xarray.Dataset:
@@ -268,7 +284,9 @@ def simulate(
         with launch.Interruptible("realizations", "were simulated") as run:
             found = simulate_chunks(runner, collect, total, len(numbers), device, progress)
             status, firings, leaps = found["status"], found["firing_count"], found.pop("leaps")
-            said = {} if plan.method.exact else describe_steps(leaps, firings, control)
+            describe = describe_partition if parted else describe_steps
+            exact = plan.method.exact and not parted
+            said = {} if exact else describe(leaps, firings, control)
             failure = "" if run.was_heard else failures.first(status, runner_on, tables, numbers)
             if failure:
                 said["first_failure"] = failure
@@ -276,7 +294,7 @@ def simulate(
             run.ends_with(status)
             attrs = attributes(
                 stopwatch, found, layout, numbers, apart, device,
-                method=plan.method.name, method_reason=plan.reason, exact=int(plan.method.exact),
+                method=plan.method.name, method_reason=plan.reason, exact=int(exact),
                 device_reason=device.reason, seed=str(seed), model_digest=network.digest, **said,
             )  # fmt: skip
             shape = (*layout.shape, len(numbers))
@@ -304,6 +322,27 @@ def attributes(
         firings=int(found["firing_count"].sum()),
         interrupted=int(bool((found["status"] == Status.NOT_RUN).any())),
     )  # fmt: skip
+
+
+def _parted(above: float | None, output: str) -> bool:
+    """Whether reactions are continuous while their species have at least `above` molecules.
+
+    Raises a PlanError if the number is too small, or firings are listed.
+    """
+    if above is None:
+        return False
+    arguments.number("continuous_above", above)
+    if not above >= _LEAST_CONTINUOUS:
+        raise PlanError(
+            f"continuous_above is {above!r}; expected at least {_LEAST_CONTINUOUS} molecules: "
+            "the noise of fewer is not normal"
+        )
+    if output == "events":
+        raise PlanError(
+            "continuous_above is given, but continuous reactions have no single firings, which "
+            "output='events' lists; leave one of them out"
+        )
+    return True
 
 
 def _condition(

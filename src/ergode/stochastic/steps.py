@@ -29,6 +29,7 @@ def step_control(
     tolerance: float | None,
     step: float | None,
     max_step: float | None,
+    continuous_above: float | None,
     grid: np.ndarray,  # times of the result
     max_firings: int,
 ) -> dict[str, np.ndarray]:
@@ -39,16 +40,21 @@ def step_control(
     method = methods.choose(tables)[0] if asked is None else asked
     flows = method.algorithm.flows
     name = repr(method.name) if asked else f"{method.name!r}, which 'auto' takes here,"
-    for argument, value in (("tolerance", tolerance), ("step", step), ("max_step", max_step)):
+    given = {
+        "tolerance": tolerance, "step": step, "max_step": max_step,
+        "continuous_above": continuous_above,
+    }  # fmt: skip
+    only_flows = "max_step", "continuous_above"
+    for argument, value in given.items():
         able = [
             repr(one.name)
             for one in methods.METHODS.values()
-            if (one.algorithm.leaps and argument != "max_step")
+            if (one.algorithm.leaps and argument not in only_flows)
             or (one.algorithm.flows and argument != "step")
         ]
         if value is not None and repr(method.name) not in able:
             lacks = "takes no steps" + " of a given length" * flows
-            if argument == "max_step":
+            if argument in only_flows:
                 lacks = "solves no differential equations"
             raise PlanError(
                 f"{argument} is given, but method {name} {lacks}; it is for {' and '.join(able)}"
@@ -63,8 +69,9 @@ def step_control(
         )
     if flows:
         longest = np.inf if max_step is None else number("max_step", max_step, above=0)
+        usual = hybrid_tables.PARTED_TOLERANCE if tables.parted else hybrid_tables.TOLERANCE
         return hybrid_tables.control(
-            hybrid_tables.TOLERANCE if tolerance is None else tolerance, longest
+            usual if tolerance is None else tolerance, longest, continuous_above or np.inf
         )
     if not method.algorithm.leaps:
         return {}
@@ -79,6 +86,21 @@ def step_control(
     return leap.control(
         not method.whole, leap.TOLERANCE if tolerance is None else tolerance, step or 0.0, end
     )
+
+
+def describe_partition(
+    told: np.ndarray, firings: np.ndarray, control: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """Attributes of a result with reactions that are continuous at times."""
+    steps, continuous, switches = told[:, 1:4].sum(axis=0)
+    threshold = float(control["threshold"][0])
+    return {
+        "continuous_above": threshold, "tolerance": float(control["tolerance"][0]),
+        "step_error": float(told[:, 0].max(initial=0.0)),
+        "partition_error": 2.0 / threshold if continuous else 0.0,
+        "steps": int(steps), "partition_changes": int(switches),
+        "continuous_share": float(continuous / max(continuous + firings.sum(), 1.0)),
+    }  # fmt: skip
 
 
 def describe_steps(

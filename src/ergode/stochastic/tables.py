@@ -78,7 +78,7 @@ class Flow(NamedTuple):
 
 # This bit in a variable of a pair means: its count minus one.
 ONE_LESS = 1 << 30
-PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER, ROUNDING = 1, 2, 4, 8
+PERSISTENT, INITIALLY_TRUE, FROM_TRIGGER, ROUNDING, AT_BEGIN = 1, 2, 4, 8, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +101,7 @@ class Tables:
     smooth: str
     # Variables whose values are reported, the first of all: the species, or more.
     reported_count: int
+    parted: bool = False  # whether reactions are continuous while their species are many
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, make: Callable[..., Made], *options: Any) -> Made:
@@ -114,6 +115,19 @@ class Tables:
     def network(self) -> ReactionNetwork:
         """The network."""
         return self.naming.network
+
+    @cached_property
+    def flows(self) -> np.ndarray:
+        """Whether a reaction is deterministic, or continuous at times, [reaction]."""
+        late = np.zeros(self.reaction_count, bool)
+        late[list(self.network.reactions.delays)] = True
+        able = (np.diff(self.net.change_starts) > 0) & ~late
+        return self.network.flows | (able & self.parted)
+
+    @property
+    def is_real(self) -> np.ndarray:
+        """Whether the amount of a species is a real number, if only at times, [species]."""
+        return self.network.is_continuous | self.parted
 
     @property
     def is_hybrid(self) -> bool:

@@ -19,6 +19,7 @@ from ergode.models.reactions.species import Species
 from ergode.stochastic.effects import Effects, Wholeness, rounding_of, whole_parameters
 from ergode.stochastic.laws import Formula, MassAction, Naming, breaks_of, check_whole, law_of
 from ergode.stochastic.tables import (
+    AT_BEGIN,
     FROM_TRIGGER,
     INITIALLY_TRUE,
     ONE_LESS,
@@ -49,6 +50,7 @@ def build(
     whole: bool = True,  # whether amounts must be whole numbers
     # How an event rounds assigned values, unless the event specifies it.
     rounding: str | None = None,
+    parted: bool = False,  # whether reactions are continuous while their species are many
 ) -> Tables:
     """Build the tables of a network.
 
@@ -56,13 +58,13 @@ def build(
     reason.
     """
     if point_count * len(network.reactions) > _KEPT_PROPENSITIES:
-        return _build(network, values, initial, point_count, stop, whole, rounding)
+        return _build(network, values, initial, point_count, stop, whole, rounding, parted)
     # A copy: these are mutable.
     numbers = *network.parameters.items(), *network.rules.items(), *network.rate_rules.items()
     given, start = (
         tuple((name, row.tobytes()) for name, row in rows.items()) for rows in (values, initial)
     )
-    return _kept(network, numbers, given, start, point_count, stop, whole, rounding)
+    return _kept(network, numbers, given, start, point_count, stop, whole, rounding, parted)
 
 
 @lru_cache(maxsize=_KEPT_MOST)
@@ -86,9 +88,10 @@ def _build(
     stop: Expression | None,
     whole: bool,
     rounding: str | None,
+    parted: bool,
 ) -> Tables:
     check_whole(network)
-    naming = Naming(network, values)
+    naming = Naming(network, values, parted)
     programs = _Programs(naming)
     known = network.evaluate_parameters(values)
     laws = _gather_laws(network, naming, programs, known, point_count)
@@ -139,13 +142,14 @@ def _build(
         flow=flow,
         smooth=programs.smooth,
         reported_count=_reported_count(network, naming),
+        parted=parted,
     )
 
 
 def _gather_flow(network: ReactionNetwork, naming: Naming, programs: _Programs) -> Flow:
     """What changes between firings."""
     rates = []
-    for name in naming.continuous:
+    for name in naming.flowing:
         rate: Expression | None = network.rate_rules.get(name)
         size = naming.size_of(name)
         if rate is not None and size is not None:
@@ -156,7 +160,7 @@ def _gather_flow(network: ReactionNetwork, naming: Naming, programs: _Programs) 
             rate = Expression(text)
         rates.append(NO_PROGRAM if rate is None else programs.add(rate, "", rate=True))
     return Flow(
-        variables=np.array([naming.index[name] for name in naming.continuous], np.int32),
+        variables=np.array([naming.index[name] for name in naming.flowing], np.int32),
         rates=np.array(rates, np.int32),
         conditions=np.array(programs.conditions, np.int32),
     )
@@ -448,18 +452,19 @@ def _gather_events(
     test = Wholeness(naming, known, parameters | effects.whole)
     for k, (event, taken) in enumerate(each):
         what = f"trigger of event '{event.name or k}'"
-        triggers.append(programs.add(event.trigger, what))
-        if naming.follows_state(naming.inline(event.trigger)) or (
-            triggers[-1] in programs.conditions
-        ):
+        # What happens at the begin never happens again.
+        trigger = Expression("1 > 0") if event.at_begin else event.trigger
+        triggers.append(programs.add(trigger, what))
+        if naming.follows_state(naming.inline(trigger)) or (triggers[-1] in programs.conditions):
             watched.append(k)
         _check_delay(event.delay, naming, known, f"event '{event.name or k}'")
         delays.append(programs.add(event.delay, None) if event.delay != 0.0 else NO_PROGRAM)
         priorities.append(programs.add(event.priority, None))
         flags.append(
             PERSISTENT * event.persistent
-            + INITIALLY_TRUE * event.initially_true
-            + FROM_TRIGGER * event.values_from_trigger
+            + INITIALLY_TRUE * (event.initially_true or event.at_begin)
+            + FROM_TRIGGER * (event.values_from_trigger and not event.at_begin)
+            + AT_BEGIN * event.at_begin
             + ROUNDING * rounding_of(event, k, taken, test, rounding, whole)
         )
         lengths.append(len(event.assignments))

@@ -405,6 +405,11 @@ def integrate(
     )  # fmt: skip
     if chosen.method.scheme and step is None and control.acts:
         raise PlanError("adaptive steps with noise do not support events that act: give a step")
+    if field.is_neutral and (known.jumps or any(event.effect is not None for event in events)):
+        raise PlanError(
+            "with a delayed derivative the state may not jump: a history ends with the initial "
+            "values, and events have no effects"
+        )
     one_size = "all trajectories have steps of one size"
     has_steps = control.is_watched or every_step or dense_output
     is_equal = chosen.is_fixed or (field.arrays is not None and step is not None and not has_steps)

@@ -105,6 +105,8 @@ class Method(methods.Method):
                 return "is for equations with noise, and the field has no diffusion"
             known = ", ".join(repr(one.name) for one in METHODS.values() if one.scheme > 0)
             return f"is for equations without noise, and the field has a diffusion; choose {known}"
+        if field.is_neutral and (noisy or self.stiff or not self.adapts):
+            return "is not for delayed derivatives; choose 'tsit5'"
         if field.mass is not None and (self.name != _STIFF or self.is_wide(field)):
             return f"has no mass matrix; choose '{_STIFF}', with up to {_STIFF_VARIABLES} variables"
         if (self.stabilised or self.matrix_free) and field.arrays is None:
@@ -409,7 +411,7 @@ def choose(
     """
     choice("method", name, ("auto", *METHODS))
     otherwise = None
-    apart = watched or free or field.state_dependent
+    apart = watched or free or field.state_dependent or field.is_neutral
     if name == "auto":
         method, reason = _automatic(field, step)
         stiff = METHODS[_STIFF]

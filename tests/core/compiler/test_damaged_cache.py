@@ -34,7 +34,7 @@ def doubled(index, values):
     values[index] = 2 * values[index]
 
 
-ENDINGS = {"py", "pyc", "nbi", "nbc", "open", "ptx", "npy"}
+ENDINGS = {"py", "pyc", "nbi", "nbc", "open", "inner", "ptx", "npy"}
 
 
 def started(text, folder):
@@ -66,7 +66,8 @@ def filled(tmp_path_factory):
     return folder, called(folder)
 
 
-@pytest.mark.parametrize("ending", ["*", *sorted(ENDINGS)])
+# Inner functions are read only if a kernel is compiled: if all files are cut.
+@pytest.mark.parametrize("ending", ["*", *sorted(ENDINGS - {"inner"})])
 @pytest.mark.parametrize("cut", ["half", "empty", "one byte", "one byte less"])
 def test_files_that_were_cut_are_made_again(filled, ending, cut):
     folder, usual = filled

@@ -106,20 +106,33 @@ def first(index, x, out):
 def second(index, x, out):
     out[index] = -helper(x, out, index)
 
+def third(index, x, out):
+    out[index] = 3.0 * helper(x, out, index) - 2.0 * helper(x, out, index)
+
 x, out = np.arange(4.0), np.zeros(4)
 for body in ({bodies}):
     kernel = kernels.for_each(body).compiled("cpu")
     kernel(0, 4, x, out)
     assert list(np.abs(out)) == [0.0, 1.0, 9.0, 36.0], out
 assert sum(kernel.stats.cache_hits.values()) == {hits}
+helper = kernel.py_func.__globals__["helper"]
+assert sum(helper.stats.cache_hits.values()) == {kept}
+if {kept}:
+    try:
+        kernel(0, 1, x, out[:2])
+    except ValueError as error:
+        assert "too small" in str(error)
+    else:
+        raise AssertionError("no error")
 """
 
 
 def test_a_kernel_from_the_disk_needs_no_other(tmp_path, monkeypatch):
     monkeypatch.setenv("ERGODE_CACHE_DIR", str(tmp_path / "cache"))
-    for bodies, hits in [("first, second", 0), ("second,", 1), ("first, second", 1)]:
+    cases = [("first, second", 0, 0), ("second,", 1, 0), ("first, second", 1, 0), ("third,", 0, 1)]
+    for bodies, hits, kept in cases:
         script = tmp_path / "script.py"
-        script.write_text(AFTERWARDS.format(bodies=bodies, hits=hits))
+        script.write_text(AFTERWARDS.format(bodies=bodies, hits=hits, kept=kept))
         subprocess.run([sys.executable, script], check=True)
 
 

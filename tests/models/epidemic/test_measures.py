@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import ergode
-from ergode.runfile.scenarios import scenario_options
+from ergode.runfile.scenarios import interventions_of
 from ergode.runfile.tables import Table
 
 HALF = ergode.ByAttribute("age", [0.5, 1.0], groups=[0, 18])
@@ -62,8 +62,8 @@ def test_run_files_have_them():
         "among": {"attribute": "age", "groups": [0, 18], "values": [0.5, 1.0]},
     }  # fmt: skip
     plain = {"kind": "contact-tracing", "compartment": "I", "tracing": 0.5}
-    found = scenario_options(Table({"interventions": [table, plain]}, "", Path("run.toml")))
-    assert found["interventions"] == [
+    found = interventions_of(Table({"interventions": [table, plain]}, "", Path("run.toml")))
+    assert found == [
         ergode.Testing(
             {"I": 0.9}, tracing={"home": 1.0, "work": 0.4}, quarantine=7, release_after=5,
             release_every=1, delay=1, test_contacts=True, among=HALF,

@@ -7,6 +7,9 @@ import pytest
 
 import ergode
 from ergode.trajectories import ZeroCrossing
+from ergode.trajectories.adaptive.bindings import bindings_of
+from ergode.trajectories.adaptive.outcome import control_of
+from ergode.trajectories.methods import METHODS
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 
@@ -142,6 +145,12 @@ def test_stratonovich_noise_obeys_the_usual_rules():
     w = solve(OU, **FREE)["state"].values[:, -1, 0]
     found = solve(usual, rtol=1e-3, atol=1e-9, **GROWN)["state"].values[:, -1, 0]
     assert np.abs(found / np.exp(0.5 + 0.8 * w) - 1.0).mean() < 2e-3
+
+
+def test_cuda_kernels_compile(compiles_to_registers):
+    for field, method in ((OU, "sra1"), (GBM, "milstein")):
+        bindings = bindings_of(field, METHODS[method], control_of({}), "float32")
+        compiles_to_registers(bindings, "float32")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
+from llvmlite import binding
 from llvmlite.binding import Linkage
 from numba import types
 from numba.core import codegen, cpu
@@ -58,6 +60,11 @@ class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
                 self._reload_init.update(library._reload_init)
         self._finalized = True
 
+    def hold(self, module: Any, is_short: bool, reload: Any) -> None:
+        """Be a library that was compiled before."""
+        self._final_module, self.is_short, self._finalized = module, is_short, True
+        self._reload_init.update(reload)
+
     def get_pointer_to_function(self, name: str) -> int:
         """Null: Python never calls it."""
         self._ensure_finalized()
@@ -78,35 +85,45 @@ class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         return whole
 
 
-class _Callable(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """The library of a function that Python calls."""
-
-    def add_ir_module(self, ir_module: Any) -> None:
-        for function in ir_module.functions:
-            # It is long, and only unpacks arguments: it is not optimised.
-            if function.name.startswith(_WRAPPER) and function.blocks:
-                function.attributes.add("noinline")
-                function.attributes.add("optnone")
-        super().add_ir_module(ir_module)
-
-
-_WRAPPER = "_ZN7cpython"
-"""Beginning of the name of the function that Python calls."""
-
-
-class KernelLibrary(_Callable):
+class KernelLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """The library of a kernel: it links every function that is reached from it."""
 
     def finalize(self) -> None:
         self._codegen._check_llvm_bugs()
         self._raise_if_finalized()
         _link(self)
+        for function in self._final_module.functions:
+            if function.name.startswith(_WRAPPER) and not function.is_declaration:
+                leave_as_it_is(function)
         self._optimize_final_module()
         self._final_module.verify()
         self._finalize_final_module()
 
 
-class OpenLibrary(_Callable):
+_WRAPPER = "_ZN7cpython"
+"""Beginning of the name of the function that Python calls."""
+
+
+def leave_as_it_is(wrapper: Any) -> None:
+    """Do not optimise the function that Python calls: it is long, and only unpacks arguments."""
+    if _takes_attributes():
+        for attribute in ("noinline", "optnone"):
+            wrapper.add_function_attribute(attribute)
+
+
+@cache
+def _takes_attributes() -> bool:
+    """Whether llvmlite gives attributes to functions; older ones give them to what is returned."""
+    module = binding.parse_assembly("define i64 @one() {\n  ret i64 1\n}")
+    module.get_function("one").add_function_attribute("noinline")
+    try:
+        module.verify()
+    except RuntimeError:
+        return False
+    return True
+
+
+class OpenLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """The LLVM code of a kernel that misses the functions of a model (see `linking`)."""
 
     def finalize(self) -> None:

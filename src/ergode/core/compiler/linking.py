@@ -36,6 +36,7 @@ from ergode.core.compiler.inner_functions import (
     OpenCompiler,
     inner_libraries,
     is_inlined,
+    leave_as_it_is,
     missing,
 )
 
@@ -197,12 +198,13 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         description.typemap = description.calltypes = None
         fixed, codegen = library._final_module, library.codegen
         wrapper = fixed.get_function(description.llvm_cpython_wrapper_name)
+        leave_as_it_is(wrapper)
         entry, parts = b"", [part for part in library.parts if any(missing(part[0]))]
         closed = [one for one, _ in library.parts if not any(missing(one))]
         if any(missing(fixed)) or any(is_inlined(one) for one, _ in parts):
             entry = _without(fixed, wrapper.name, description.env_name).as_bitcode()
             fixed.get_function(description.llvm_func_name).linkage = "available_externally"
-            parts, closed = library.parts, []
+            parts = library.parts
         for one in closed:
             fixed.link_in(one, preserve=True)
         needed = [library._final_module, *(one for one, _ in parts)]

@@ -2,7 +2,7 @@
 
 A generated module defines every function that its kernel reaches, and kernels of an engine have
 most of these functions in common.  Here the first loaded function replaces its equals in modules
-that are loaded later: numba stores compiled code with the function.
+that are loaded later: numba stores compiled code with the function, and `kept_functions` on disk.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from types import CodeType
 from typing import Any
 
 import numpy as np
+
+from ergode.core.compiler.source import Target, compilers
 
 _KNOWN: dict[Any, Any] = {}
 """Inner functions of all modules so far, by a key of their content."""
@@ -31,16 +33,34 @@ def share(names: dict[str, Any], entries: tuple[str, ...]) -> None:
 
     if not inner_functions.DEFERS:  # numba's cache of a kernel then names all modules
         return
+    from ergode.core.compiler import kept_functions
+
+    target: Target = "cpu" if names["__name__"].startswith("ergode_cpu_") else "cuda"
+    compiler = compilers(target)
     made_of: dict[str, Any] = {}  # by name
+    digests: dict[str, str | None] = {}  # the same from process to process
     for name, value in names.items():
         if name in entries or name.startswith("__"):
             continue
         if hasattr(value, "py_func") and value.py_func.__module__ == names["__name__"]:
             key = _function_key(value, made_of)
+            code = value.py_func.__code__
+            used = {one: digests[one] for one in code.co_names if one in digests}
+            digests[name] = kept_functions.digest_of(compiler, _spelled(key[:-1]), used)
             names[name] = _KNOWN.setdefault(key, value)
             made_of[name] = "function", id(names[name])
+            digest = digests[name]
+            if names[name] is value and digest and target == "cpu":
+                value._cache = kept_functions.Keeper(value, digest)
         else:
             made_of[name] = _value_key(value)
+            digests[name] = _spelled(made_of[name]) or kept_functions.spelled(value)
+
+
+def _spelled(key: Any) -> str | None:
+    """The text of a key; None if there is an object in it."""
+    text = repr(key)
+    return None if "('object', " in text else text
 
 
 def _function_key(function: Any, made_of: dict[str, Any]) -> Any:

@@ -32,13 +32,14 @@ class Source:
     @cached_property
     def digest(self) -> str:
         """Hexadecimal name of this text under the installed compilers."""
-        identity = "\n".join(
-            [
-                self.text, platform.python_version(), *map(_installed, _COMPILERS),
-                _compiling_code(f"ergode.core.devices.{self.target}"),
-            ]
-        )  # fmt: skip
+        identity = f"{self.text}\n{compilers(self.target)}"
         return hashlib.sha256(identity.encode()).hexdigest()[:24]
+
+
+def compilers(target: Target) -> str:
+    """What compiles for a target: versions, and a digest of the code of this package."""
+    code = _compiling_code(f"ergode.core.devices.{target}")
+    return "\n".join([platform.python_version(), *map(_installed, _COMPILERS), code])
 
 
 def _installed(package: str) -> str:

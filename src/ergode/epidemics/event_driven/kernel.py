@@ -370,9 +370,7 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             if kind == DETECTION:
                 detect(queue, contacts, tables, nodes, event, run)
             elif kind == QUARANTINE:
-                put_in_quarantine(
-                    queue, tables, nodes, event.arc, node, event.time, event.key != 0, run
-                )
+                put_in_quarantine(queue, tables, nodes, event.arc, node, event.time, event.key, run)
             elif HAS_RELEASE and kind == RETEST:
                 test_for_release(queue, contacts, tables, nodes, event.arc, node, event.time, run)
             elif HAS_LINES:

@@ -167,11 +167,14 @@ def count_move(queue, tables, nodes, move, entry, time, run):
         nodes.population[first + counter] += np.int64(gain)
 
 
-def put_in_quarantine(queue, tables, nodes, k, node, time, is_contact, run):
-    """Put a node in quarantine: record its begin, its end, and the end of earlier quarantines."""
-    quarantine = nodes.quarantine
+def put_in_quarantine(queue, tables, nodes, k, node, time, contact, run):
+    """Put a node in quarantine: record its begin, its end, and the end of earlier quarantines.
+
+    `contact` is zero for a case; for a contact it is one more than the layer.
+    """
+    quarantine, is_contact = nodes.quarantine, contact != 0
     if COUNTING and is_contact:
-        tally_traced(nodes.moves, tables, k, node, time)
+        tally_traced(nodes.moves, tables, k, np.int64(contact) - 1, node, time)
     lasting = tables.interventions.traced[k, CONTACT_TIME if is_contact else OWN_TIME]
     until = at_moment(tables.moments, time + lasting)
     before = max(quarantine[k, node, 1], quarantine[k, node, 2])
@@ -320,17 +323,17 @@ def _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
     if own_delay > 0.0:
         _queue_quarantine(queue, tables, node, k, time + own_delay, np.uint32(0), run)
     else:
-        put_in_quarantine(queue, tables, nodes, k, node, time, False, run)
+        put_in_quarantine(queue, tables, nodes, k, node, time, np.uint32(0), run)
     if plan.traced[k, TRACE] > 0.0:
         _trace(queue, contacts, tables, nodes, node, k, stay, time, run)
 
 
-def _queue_quarantine(queue, tables, node, k, time, is_contact, run):
+def _queue_quarantine(queue, tables, node, k, time, contact, run):
     moment = at_moment(tables.moments, time)
     if moment < tables.end:
         push(
             queue, run.per_time, moment, np.int64(QUARANTINE), node, k, np.int32(0),
-            is_contact, np.int64(0),
+            contact, np.int64(0),
         )  # fmt: skip
 
 
@@ -349,7 +352,7 @@ def _trace(queue, contacts, tables, nodes, node, k, stay, time, run):
             run.replicate,
         ):  # fmt: skip
             delay = plan.traced[k, CONTACT_DELAY]
-            _queue_quarantine(queue, tables, target, k, time + delay, np.uint32(1), run)
+            _queue_quarantine(queue, tables, target, k, time + delay, np.uint32(layer + 1), run)
 
 
 # ---- a number of tests in each period

@@ -22,7 +22,9 @@ from ergode.core.compiler.language import real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.random import BIRTH, draw_words, exponential, uniform
-from ergode.epidemics.seeding import seed_node
+from ergode.epidemics.seeding import Initial, seed_node, seeding_of, seedings_of
+from ergode.epidemics.shared.options import HAS_BIRTHS
+from ergode.epidemics.shared.sweep import SWEPT, PointGroup, point_of
 from ergode.models.epidemic.compartments import CompartmentModel
 
 _CELL_BITS = 26
@@ -36,17 +38,49 @@ class Births(NamedTuple):
     """Who has children, and who is born; the largest rate is in the stages of the unborn."""
 
     unborn: Any  # their compartment; -1 without births
-    share: Any  # rate of people in each compartment, relative to the largest; real [compartment]
+    # By point in a sweep: rates of people in each compartment, relative to the largest; and unborn
+    # nodes that `initial` names, and how many.
+    share: Any  # real [compartment]
+    named: Any  # int64 [named]
+    count: Any  # int64 [1]
 
 
-def births_of(model: CompartmentModel, precision: Precision) -> Births:
-    """The table of a model."""
-    share = np.zeros(len(model.compartments), precision)
+def births_of(
+    model: CompartmentModel, initial: Initial, node_count: int, precision: Precision,
+    group: PointGroup | None,
+) -> Births:  # fmt: skip
+    """The table of a model, or of a group."""
+    models = [model] if group is None else group.models
+    share = np.zeros((len(models), len(model.compartments)), precision)
     if model.unborn is None:
-        return Births(np.int64(-1), share)
-    for name, value in model.births_by.items():
-        share[model.index[name]] = value
-    return Births(np.int64(model.index[model.unborn]), share)
+        return Births(np.int64(-1), share[0], *np.zeros((2, 1), np.int64))
+    for row, one in zip(share, models, strict=True):
+        for name, value in one.births_by.items():
+            row[model.index[name]] = value
+    unborn = model.index[model.unborn]
+    if group is None:
+        seeds = [seeding_of(model, initial, node_count, precision)]
+    else:
+        seeds = seedings_of(group, node_count, precision)
+    each = [
+        one.named_node[: one.named_count][one.named_compartment[: one.named_count] == unborn]
+        for one in seeds
+    ]
+    named = np.zeros((len(each), max(1, max(map(len, each)))), np.int64)
+    for row, nodes in zip(named, each, strict=True):
+        row[: len(nodes)] = nodes
+    count = np.array([[len(nodes)] for nodes in each], np.int64)
+    if group is None:
+        share, named, count = share[0], named[0], count[0]
+    return Births(np.int64(unborn), share, named, count)
+
+
+def births_of_row(births, rows, row):
+    """The table of the point of a row."""
+    if SWEPT and HAS_BIRTHS:
+        point = point_of(rows, row)
+        return Births(births.unborn, births.share[point], births.named[point], births.count[point])
+    return births
 
 
 def check_births(model: CompartmentModel, stages: Any, initial: Any, horizon: float) -> None:
@@ -103,9 +137,9 @@ def next_birth(births, stages, compartment, mother, after, before, seed, replica
 
 def child_of(births, seeding, number, node_count, seed, replicate):
     """The node that is born by birth `number` of a replicate, or -1 if no more are unborn."""
-    if number < seeding.unborn_count:
-        return np.int64(seeding.named_node[seeding.unborn[number]])
-    number -= seeding.unborn_count
+    if number < births.count[0]:
+        return np.int64(births.named[number])
+    number -= births.count[0]
     first = np.int64(0)
     if seeding.drawn_count > 0:
         for group in range(seeding.drawn_end.size):

@@ -54,6 +54,17 @@ def tally(moves, tables, k, quantity, node, time, amount):
     _tally_in(moves, tables, k, quantity, group, time, amount)
 
 
+def tally_contact(moves, tables, k, quantity, layer, node, time):
+    """Count a contact with a node, in all layers and, if they are counted, in its own."""
+    tally(moves, tables, k, quantity, node, time, 1)
+    column = np.int64(tables.interventions.tallies.column[k, quantity])
+    if tables.interventions.tallies.by_layer != 0 and column >= 0:
+        column = (column + 1 + np.int64(layer)) * tables.stratum_count
+        if HAS_STRATA:
+            column += np.int64(tables.stratum[node])
+        _add_at(moves, tables.times, tables.per_step, column, real(time), np.int32(1))
+
+
 def tally_in_all(moves, tables, k, quantity, time, amount):
     """Add to a quantity of a measure at a time, in all strata."""
     for group in range(tables.stratum_count):

@@ -1,6 +1,7 @@
 """The tables that a row of a launch reads."""
 
 from ergode.epidemics.seeding import seeding_of_row
+from ergode.epidemics.shared.births import births_of_row
 from ergode.epidemics.shared.importation import importations_of_row
 from ergode.epidemics.shared.progression import stages_of_row
 from ergode.epidemics.shared.sweep import SWEPT
@@ -17,6 +18,6 @@ def tables_of_row(tables, rows, row):
             tables.interventions, seeding_of_row(tables.seeding, rows, row),
             importations_of_row(tables.importations, rows, row), tables.stratum,
             tables.stratum_count, tables.base, tables.times, tables.per_step, tables.end,
-            tables.moments, tables.births,
+            tables.moments, births_of_row(tables.births, rows, row),
         )  # fmt: skip
     return tables

@@ -135,6 +135,7 @@ def tables_of(
         precision,
         len(model.compartments) * (2 if ENTRIES in scenario.include else 1) + 1,
         AVOIDED in scenario.include,
+        scenario.counted_layers,
     )
     if MEASURES in scenario.include:
         check_tallies(scenario.interventions, model, contacts.node_count, horizon)
@@ -213,7 +214,7 @@ def tables_of(
         None if weights is None else weights.astype(precision, copy=False),
         scenario.stratum,
         moments_of(moments - begin if moments.size else np.zeros(1), begin, precision),
-        births_of(model, precision),
+        births_of(model, initial, contacts.node_count, precision, group),
         bindings,
     )
 

@@ -46,13 +46,17 @@ class Tallies(NamedTuple):
     column: Any  # int32 [intervention_count, quantity]
     # Whether a node that enters a compartment may be tested once, without a limit of tests:
     tested: Any  # uint8 [intervention_count, compartment_count]
+    by_layer: Any  # whether columns of contacts are followed by those of layers
+
+
+_OF_LAYER = -1
 
 
 class Tally(NamedTuple):
     """A quantity of a measure."""
 
     measure: int  # position in the plan
-    quantity: int
+    quantity: int  # `_OF_LAYER` for the part in a layer of the one before
     name: str
 
     @property
@@ -61,14 +65,22 @@ class Tally(NamedTuple):
         return f"interventions[{self.measure}] {self.name}"
 
 
-def listed(interventions: Sequence[Intervention], avoided: bool = False) -> list[Tally]:
-    """The tallies of a plan, in the order of their columns; also contacts `avoided`."""
-    return [
-        Tally(k, quantity, name)
-        for k, one in enumerate(interventions)
-        for quantity, name in (*_quantities(one), (AVOIDED, "contacts avoided"))
-        if quantity != AVOIDED or (avoided and not isinstance(one, Capacity))
-    ]
+def listed(
+    interventions: Sequence[Intervention], avoided: bool = False, layers: Sequence[str] = ()
+) -> list[Tally]:
+    """The tallies of a plan, in the order of their columns; also contacts `avoided`.
+
+    Those of contacts are followed by their counts in each of the `layers`.
+    """
+    found = []
+    for k, one in enumerate(interventions):
+        for quantity, name in (*_quantities(one), (AVOIDED, "contacts avoided")):
+            if quantity == AVOIDED and (not avoided or isinstance(one, Capacity)):
+                continue
+            found.append(Tally(k, quantity, name))
+            if quantity in (TRACED, AVOIDED):
+                found += [Tally(k, _OF_LAYER, f"{name} in {layer}") for layer in layers]
+    return found
 
 
 def _quantities(one: Intervention) -> list[tuple[int, str]]:
@@ -98,24 +110,27 @@ def _quantities(one: Intervention) -> list[tuple[int, str]]:
 
 
 def tallies_of(
-    interventions: Sequence[Intervention], model: CompartmentModel, first: int, avoided: bool
-) -> Tallies:
+    interventions: Sequence[Intervention], model: CompartmentModel, first: int, avoided: bool,
+    layers: Sequence[str] = (),
+) -> Tallies:  # fmt: skip
     """The columns of the tallies of a plan, from the column `first` on.
 
     Raises a ModelError if a compartment is unknown to the model.
     """
-    found = listed(interventions, avoided)
+    found = listed(interventions, avoided, layers)
     count = max(1, len(interventions))
     last = max((one.quantity for one in found), default=DOSE)
     column = np.full((count, max(last, DOSE) + 1), -1, np.int32)
     for number, one in enumerate(found):
+        if one.quantity == _OF_LAYER:
+            continue
         column[one.measure, one.quantity] = first + number
     tested = np.zeros((count, len(model.compartments)), np.uint8)
     for k, measure in enumerate(interventions):
         if isinstance(measure, Testing) and measure.rate is None and not is_limited(measure):
             for name in measure.sensitivity:
                 tested[k, compartment_index(model, name, f"interventions[{k}]")] = 1
-    return Tallies(column, tested)
+    return Tallies(column, tested, np.int64(bool(layers)))
 
 
 def check_tallies(

@@ -29,6 +29,7 @@ from ergode.epidemics.shared.counts import (
     TURNED_AWAY,
     WAITING,
     tally,
+    tally_contact,
     tally_in_all,
 )
 from ergode.epidemics.shared.options import COUNTING, HAS_DOSES, HAS_LINES, HAS_QUEUES
@@ -117,7 +118,7 @@ def tally_avoided(
                     plan, starts, k, left, time, layer, source, target, seed, replicate
                 )
             if infected_by(tables.infections, mark, left, source, target, compartment) < 0:
-                tally(moves, tables, k, AVOIDED, target, moment, 1)
+                tally_contact(moves, tables, k, AVOIDED, layer, target, moment)
                 break
 
 
@@ -175,9 +176,9 @@ def tally_positive(moves, tables, k, node, time):
         tally(moves, tables, k, TESTS, node, time, 1)
 
 
-def tally_traced(moves, tables, k, node, time):
-    """A contact is traced, and its quarantine begins."""
-    tally(moves, tables, k, TRACED, node, time, 1)
+def tally_traced(moves, tables, k, layer, node, time):
+    """A contact in a layer is traced, and its quarantine begins."""
+    tally_contact(moves, tables, k, TRACED, layer, node, time)
 
 
 def tally_release(moves, tables, k, node, time, over, until):

@@ -218,10 +218,12 @@ def interventions_of(
     precision: Precision,
     tally_column: int = 0,
     avoided: bool = False,
+    layers: Sequence[str] = (),
 ) -> Interventions:
     """The table of a plan, on a clock that is zero at `begin` and ends at `horizon`.
 
-    Columns of counts are those of its tallies from `tally_column` on, with contacts `avoided`.
+    Columns of counts are those of its tallies from `tally_column` on, with contacts `avoided`, and
+    by `layers`.
 
     Raises a ModelError if an item is not an intervention, or a name is unknown to the model or the
     network.
@@ -301,7 +303,7 @@ def interventions_of(
         triggers=triggers_of(interventions, model, contacts, precision),
         lines=lines_of(interventions, model, contacts, begin, horizon, precision),
         vaccines=vaccines_of(interventions, model, contacts, begin, horizon, precision),
-        tallies=tallies_of(interventions, model, tally_column, avoided),
+        tallies=tallies_of(interventions, model, tally_column, avoided, layers),
     )  # fmt: skip
 
 

@@ -518,7 +518,7 @@ def carry_out(moves, outgoing, tables, tracing, starts, position, node, end, see
                     (mark >> 8) & _STAYS, moment, seed, replicate,
                 ):  # fmt: skip
                     if COUNTING:
-                        tally_traced(moves, tables, k, target, begin)
+                        tally_traced(moves, tables, k, layer, target, begin)
                     _hold(tracing, k, position - node + target, begin, until)
         if max(begin, own) >= end:
             tracing.moment[kept, position] = moment

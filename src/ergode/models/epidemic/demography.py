@@ -275,10 +275,10 @@ def _until_birth(given: Any, groups: list[str], compartments: Sequence[str]) -> 
                 f"with_population: the birth_rate of {name!r} is {rate!r}; expected a finite "
                 "number, zero or more"
             )
-    if not any(rates.values()):
-        raise ModelError("with_population: birth_rate is 0 of all; expected one above zero")
+    if not rates:
+        raise ModelError("with_population: birth_rate is empty; expected rates by name")
     most = max(rates.values())
-    return UntilBirth(most, {name: rate / most for name, rate in rates.items()})
+    return UntilBirth(most, {name: rate / (most or 1.0) for name, rate in rates.items()})
 
 
 def _births(births: Any, unborn: Any) -> HoldingTime:

@@ -47,9 +47,10 @@ class VectorField(HoldsFunctions):
         Names of the parameters.
     delays : sequence of (str, str or Delay)
         Pairs of a variable and the parameter that is its delay [time], or an `ergode.Delay` that
-        depends on the state. With `component` or `rhs` the variable is an array, the delay is a
-        parameter, and the functions take ``yd`` after ``y``: ``yd[k]`` is the delayed array of the
-        k-th pair, so that ``yd[0][i - 1]`` is a delayed neighbour.
+        depends on the state. ``("x'", "tau")`` is the delayed derivative of x, with a delay that is
+        a parameter; the equation is then neutral. With `component` or `rhs` the variable is an
+        array, the delay is a parameter, and the functions take ``yd`` after ``y``: ``yd[k]`` is the
+        delayed array of the k-th pair, so that ``yd[0][i - 1]`` is a delayed neighbour.
     diffusion : function, float or mapping of str to function or float, optional
         Has the form of `function`, and makes the equation stochastic: dy_i = f_i dt + g_i dW_i,
         with a Wiener process for every variable. It returns the g_i [variable
@@ -249,7 +250,12 @@ class VectorField(HoldsFunctions):
                 "delay, such as ('y', 'tau')"
             )
         variable, delay = pair
-        named = [(variable, self.variables if arrays is None else arrays, "variable")]
+        read = variable
+        if arrays is None and _is_text(variable) and variable not in self.variables:
+            read = variable.removesuffix(_SLOPE)
+        if read != variable and isinstance(delay, Delay):
+            raise ModelError(f"the delay of {variable!r}, a derivative, must be a parameter")
+        named = [(read, self.variables if arrays is None else arrays, "variable")]
         if isinstance(delay, Delay) and arrays is not None:
             raise ModelError(
                 f"delay of '{variable}' depends on the state; delays of variables that are arrays "
@@ -332,6 +338,18 @@ class VectorField(HoldsFunctions):
         return f"the field of {', '.join(map(repr, names))}, or a function used with it,"
 
     @property
+    def delayed(self) -> tuple[tuple[int, bool], ...]:
+        """For each delay, the number of its variable, and whether its derivative is delayed."""
+        numbers = {name: (i, False) for i, name in enumerate(self.variables)}
+        slopes = {name + _SLOPE: (i, True) for i, name in enumerate(self.variables)}
+        return tuple((slopes | numbers)[name] for name, _ in self.delays)
+
+    @property
+    def is_neutral(self) -> bool:
+        """Whether a derivative is delayed."""
+        return any(is_slope for _, is_slope in self.delayed)
+
+    @property
     def state_dependent(self) -> bool:
         """Whether any delay depends on the state."""
         return any(isinstance(delay, Delay) for _, delay in self.delays)
@@ -380,6 +398,9 @@ def check_field(field: Any) -> None:
     """
     if not isinstance(field, VectorField):
         raise ModelError(f"field is {type(field).__name__}; expected a VectorField")
+
+
+_SLOPE = "'"  # after the name of a variable: its derivative
 
 
 def _is_text(value: Any) -> bool:

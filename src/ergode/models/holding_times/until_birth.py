@@ -26,14 +26,14 @@ class UntilBirth(HoldingTime):
     Raises
     ------
     ModelError
-        The rate is not a finite number above zero, or there are no mothers.
+        The rate is not a finite number, zero or more.
     """
 
     def __init__(self, rate: float, mothers: Mapping[str, float]) -> None:
-        self.rate = finite_number("UntilBirth", "rate", rate)
+        self.rate = finite_number("UntilBirth", "rate", rate, signed=True)
+        if self.rate < 0:
+            raise ModelError(f"UntilBirth: rate is {rate!r}; expected zero or more")
         self.mothers = {name: float(share) for name, share in mothers.items() if share > 0}
-        if not self.mothers:
-            raise ModelError("births need a compartment of mothers with a rate above zero")
 
     def __repr__(self) -> str:
         return f"UntilBirth({self.rate:.12g})"

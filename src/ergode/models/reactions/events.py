@@ -28,7 +28,8 @@ class Event:
         All are computed before the first is assigned. An assigned concentration is multiplied by
         the size of the compartment when the event is executed, before its assignments. A formula
         may draw random numbers:
-        ``binomial(n, p)`` of a whole n, ``poisson(mean)``, ``uniform(low, high)``; every call is a
+        ``binomial(n, p)`` of a whole n, ``poisson(mean)``, ``uniform(low, high)``,
+        ``normal(mean, deviation)``, ``gamma(shape, scale)``, ``exponential(rate)``; every call is a
         new draw.
     delay : float or str
         Time from the trigger to the assignments.
@@ -48,6 +49,11 @@ class Event:
         rounds 2.3 up with probability 0.3, which keeps the mean. If not given, an assignment that
         may give a fraction is refused.
 
+    at_begin : bool
+        Whether the assignments are made at the begin of a run, and only there: before any trigger
+        is looked at, in the order in which such events are listed. The trigger is not used. So
+        initial values may be drawn.
+
     Examples
     --------
     >>> import ergode
@@ -64,12 +70,13 @@ class Event:
     values_from_trigger: bool = True
     name: str | None = None
     rounding: Rounding | None = None
+    at_begin: bool = False
 
     def __post_init__(self) -> None:
         what = f"event '{self.name or self.trigger}'"
         if self.name is not None:
             check_text("an event", "name", self.name)
-        for switch in ("persistent", "initially_true", "values_from_trigger"):
+        for switch in ("persistent", "initially_true", "values_from_trigger", "at_begin"):
             check_switch(what, switch, getattr(self, switch))
         trigger: Any = self.trigger
         if isinstance(trigger, str):
@@ -95,6 +102,8 @@ class Event:
         if not isinstance(delay, Expression) and delay < 0:
             raise ModelError(f"delay of {what} is {delay:g}; expected 0 or more")
         object.__setattr__(self, "delay", delay)
+        if self.at_begin and delay != 0.0:
+            raise ModelError(f"{what} is at the begin, and has a delay; leave one of them out")
         if self.priority is not None:
             priority = number_or_expression(self.priority, f"priority of {what}")
             object.__setattr__(self, "priority", priority)

@@ -72,7 +72,7 @@ class Algorithm:
     # As in `kernel.realization`, for an algorithm whose steps change the state.
     between: DeviceFunction | None = None
     arrive: DeviceFunction | None = None
-    # As in `kernel.realization`, for an algorithm with many firings per step.
+    # As in `kernel.realization`, for an algorithm with statistics of its steps.
     tell: DeviceFunction | None = None
     # Initial state of every point after `prepare`, as further constants.
     prepared: Callable[[Tables], dict[str, np.ndarray]] | None = None
@@ -80,6 +80,8 @@ class Algorithm:
     copy_prepared: DeviceFunction | None = None
     # Whether it evaluates `kernel.realization.propensity`.
     has_laws: bool = True
+    leaps: bool = False  # whether a step has many firings
+    switches: Options = ()  # further options of the kernel, and their values
     thread_group: ThreadGroupAlgorithm | None = None  # the same algorithm for a thread group
 
     def __post_init__(self) -> None:
@@ -94,18 +96,13 @@ class Algorithm:
                 raise TypeError(f"an algorithm with {one} or {other} needs both")
 
     @property
-    def leaps(self) -> bool:
-        """Whether a step has many firings."""
-        return self.tell is not None
-
-    @property
     def flows(self) -> bool:
         """Whether variables change between firings."""
         return self.arrive is not None and not self.leaps
 
     def bindings(self) -> dict[Any, DeviceFunction]:
         """Options of the kernels of single threads."""
-        return _given(
+        return dict(self.switches) | _given(
             {
                 realization.prepare: self.prepare,
                 realization.update: self.update,

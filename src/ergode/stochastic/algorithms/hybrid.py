@@ -32,22 +32,28 @@ deterministic Markov processes", IET Syst. Biol. 2, 113 (2008).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ergode.core.compiler.language import noinline_cpu, real
-from ergode.stochastic.algorithms import hybrid_window
+from ergode.stochastic.algorithms import hybrid_partition, hybrid_window
 from ergode.stochastic.algorithms.algorithm import Algorithm
 from ergode.stochastic.algorithms.hybrid_conditions import first_change
 from ergode.stochastic.algorithms.hybrid_step import (
     BEFORE,
     BEGIN,
+    CHECK,
     CHOICE,
+    CONTINUOUS,
     GOAL,
     LENGTH,
+    LONGEST,
     NEXT,
     NOW,
+    PARTED,
+    QUIET,
     SHAKEN,
     SHARE,
     STEPS,
@@ -80,11 +86,13 @@ class MethodState(NamedTuple):
     """State of the method; one row per worker.  A slot is a continuous variable."""
 
     a: Any  # [worker, reaction] propensities
-    # [worker, 15] the last time before a break; begin and length of the step; the part of it that
-    # happened, and the part at whose end a condition changes; the time there, or infinity if the
-    # step is over; next length; steps; 1 after a firing that changes slopes; Lambda left until the
-    # firing, or -1; the number that chooses; total propensity of still reactions; next length of a
-    # window, and the parts of the step at which it begins and ends
+    # [worker, 15 or 23] the last time before a break; begin and length of the step; the part of it
+    # that happened, and the part at whose end a condition changes; the time there, or infinity if
+    # the step is over; next length; steps; 1 after a firing that changes slopes; Lambda left until
+    # the firing, or -1; the number that chooses; total propensity of still reactions; next length
+    # of a window, and the parts of the step at which it begins and ends; with a partition: if the
+    # direct method serves, firings until the next choice, largest step, error of the noise,
+    # continuous firings, changes of the partition, rate of relaxation, point of the sweep
     clock: Any
     y: Any  # [worker, slot] at the begin of the step
     end: Any  # [worker, slot] at its end
@@ -109,6 +117,13 @@ class MethodState(NamedTuple):
     low: Any  # [worker, variable] intervals
     high: Any
     stack: Any  # [worker, depth] upper ends of intervals on the stack
+    # With a partition only:
+    role: Any  # [worker, reaction] see `hybrid_step`
+    disturbing_row: Any  # [worker, reaction] 1 if its firing changes slopes or continuous variables
+    part: Any  # [worker, reaction] fraction of the extent
+    root: Any  # [worker, reaction] square root of the propensity at the middle of the step
+    noise: Any  # [worker, reaction] that, times a normal number
+    push: Any  # [worker, slot] what the noise does, times the square root of the step
     variables: Any  # [slot] variable of each slot
     rates: Any  # [slot] program of its rate rule; -1 without one
     slots: Any  # [variable] its slot; -1 if it has none
@@ -133,6 +148,11 @@ class MethodState(NamedTuple):
     conditions: Any  # [0 ...] programs whose value can change between firings
     counted: Any  # [condition] whether a firing can change its value, too
     follows_time: Any  # [1] whether a rate depends on time
+    able: Any  # [reaction] 1 if it may be discrete or continuous, 2 if it is always continuous
+    counts: Any  # [slot] whether it is a number of molecules
+    ruled: Any  # [variable] whether a rate rule contains it
+    calm: Any  # [1] whether nothing but reactions changes anything
+    threshold: Any  # [1] molecules from which a species may be continuous
     tolerance: Any  # [1]
     longest: Any  # [1] largest step
     tableau: Any  # [6, stage, stage] coefficients: a, c, and the rows m, e, alpha, gammas
@@ -156,6 +176,11 @@ def prepare(w, t, point, plan, replicate, net, work, state):
         for k in range(state.variables.size):
             state.largest[w, k] = 0.0
             state.reach[w, k] = 0.0
+        if PARTED:
+            hybrid_partition.begin(w, state)
+    if PARTED:
+        hybrid_partition.make_discrete(w, t, point, plan, replicate, net, work, state)
+        return
     for place in range(state.still.size):
         j = state.still[place]
         state.a[w, j] = propensity(j, w, t, point, net, work)
@@ -165,39 +190,48 @@ def update(j, w, t, point, plan, replicate, net, work, state):
     """Renew the propensities that depend on changed variables."""
     if j >= state.a.shape[1]:
         return True
-    if state.disturbs[j] == 1:
+    if hybrid_window.disturbs(j, w, state):
         state.clock[w, NOW] = outcomes.INFINITY
         state.clock[w, SHAKEN] = 1.0
     stands = state.clock[w, NOW] == t and state.clock[w, SHARE] < state.clock[w, WINDOW_END]
     moves = False
     for entry in range(net.change_starts[j], net.change_starts[j + 1]):
         variable = net.changed[entry]
+        if PARTED:  # amounts of the step, which goes on
+            state.y[w, state.slots[variable]] += net.changes[entry]
+            state.end[w, state.slots[variable]] += net.changes[entry]
         for at in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
             r = net.affected[at]
             place = state.places[r]
-            if place >= 0:
+            if PARTED and state.role[w, r] == CONTINUOUS:
+                continue
+            if place >= 0 and hybrid_window.moves(r, w, state):
                 if stands and state.scales[place] == 1:
                     hybrid_window.scale(r, place, w, net, work, state)
                 else:
                     moves = True
-            elif state.fires[r] == 1:
+            elif _fires(r, w, state):
                 state.a[w, r] = propensity(r, w, t, point, net, work)
     if moves and stands:
         hybrid_window.renew(j, w, point, net, work, state)
     return True
 
 
+def _fires(j, w, state):
+    return state.role[w, j] != CONTINUOUS if PARTED else state.fires[j] == 1
+
+
 def _choose(w, state):
     """The reaction that fires, by the propensities of the worker's row; -1 if none can."""
     total = real(0.0)
     for j in range(state.a.shape[1]):
-        if state.fires[j] == 1:
+        if _fires(j, w, state):
             total += max(state.a[w, j], real(0.0))
     target = state.clock[w, CHOICE] * total
     found = -1
     for j in range(state.a.shape[1]):
         a = state.a[w, j]
-        if state.fires[j] == 1 and a > 0.0:
+        if _fires(j, w, state) and a > 0.0:
             found = j
             if target < a:
                 break
@@ -266,7 +300,7 @@ def _accepted(w, t, length, wish, point, net, work, state):
 
 
 @noinline_cpu
-def _begin_step(w, t, limit, point, plan, net, work, state):
+def _begin_step(w, t, limit, point, plan, replicate, net, work, state):
     """Begin a step: 0, or a failure code; ``NO_REACTION`` if there is no time for a step."""
     count, clock = state.variables.size, state.clock
     finite = True
@@ -292,10 +326,14 @@ def _begin_step(w, t, limit, point, plan, net, work, state):
         wish = _first_length(t, limit, clock[w, SHAKEN] != 0.0, w, state)
     clock[w, SHAKEN] = 0.0
     wish = min(wish, state.longest[0])
+    if PARTED:
+        wish = min(wish, clock[w, LONGEST])
     length = min(min(wish, limit - t), hybrid_window.soon(total, w, state))
     if not t + length > t:
         length = min(max(abs(t), real(1e-300)) * real(4.5e-16), limit - t)
     differentiate(w, t, length, point, net, work, state)
+    if PARTED:
+        hybrid_partition.stir(t, length, w, point, plan, replicate, net, work, state)
     length = _accepted(w, t, length, wish, point, net, work, state)
     if length < 0.0:
         for k in range(count):
@@ -352,6 +390,13 @@ def _cross_step(last, w, point, net, work, state):
         hybrid_window.close_window(w, state)
 
 
+def _is_direct(w, state):
+    """Whether nothing moves between firings."""
+    if PARTED:
+        return state.clock[w, QUIET] != 0.0
+    return state.variables.size == 0 and state.follows_time[0] == 0 and state.conditions.size == 0
+
+
 def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     """A firing; or the end of a step, or a condition that changes. Returns its time, what it is.
 
@@ -364,10 +409,15 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
         draw += 1
         clock[w, GOAL] = goal
         clock[w, CHOICE] = choice
+    if PARTED:
+        within = clock[w, NOW] == t and clock[w, SHARE] < 1.0 and t < limit
+        if not within and (clock[w, QUIET] == 0.0 or clock[w, CHECK] <= 0.0):
+            hybrid_partition.divide(w, t, point, plan, replicate, net, work, state)
+        clock[w, CHECK] -= 1.0
     if hybrid_window.sum_still(w, state) < 0.0:
         return t, outcomes.FAILED_NEGATIVE, draw
     # Nothing moves between firings: the direct method.
-    if state.variables.size == 0 and state.follows_time[0] == 0 and state.conditions.size == 0:
+    if _is_direct(w, state):
         total, goal = clock[w, STILL], clock[w, GOAL]
         if not total < outcomes.INFINITY:
             return t, outcomes.FAILED_NOT_FINITE, draw
@@ -385,7 +435,7 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     if limit < outcomes.INFINITY:
         clock[w, BEFORE] = max(limit - abs(limit) * real(2.3e-16), 0.5 * (t + limit))
     if not (clock[w, NOW] == t and clock[w, SHARE] < 1.0 and t < limit):
-        failure = _begin_step(w, t, limit, point, plan, net, work, state)
+        failure = _begin_step(w, t, limit, point, plan, replicate, net, work, state)
         if failure == outcomes.NO_REACTION:
             return limit, outcomes.NO_REACTION, draw
         if failure != 0:
@@ -411,15 +461,18 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
     for k in range(state.variables.size):
         state.finish[w, k] = work.x[w, state.variables[k]]
     ends_at = min(begin + share * length, limit)
-    j = none
+    j, ends = none, what != 1 or ends_at >= limit
     if what == 1:
         clock[w, GOAL] = -1.0
         hybrid_window.interpolate(share, w, state)
         j = _choose(w, state)
-        if j >= 0 and state.disturbs[j] == 1:
+        if j >= 0 and hybrid_window.disturbs(j, w, state):
+            ends = True
             moment = time_within(begin, length, share, w, state)
             slopes(w, moment, point, state.before, net, work, state)
         j = j if j >= 0 else none
+    if PARTED and ends:
+        hybrid_partition.settle(share, w, point, plan, replicate, net, work, state)
     if what == 0 and begin + length >= limit:
         ends_at = limit
     clock[w, NOW] = ends_at
@@ -434,14 +487,20 @@ def advance(w, t, limit, point, draw, plan, replicate, net, work, state):
 @noinline_cpu
 def between(k, time, w, plan, replicate, net, work, state):
     """Put the state at a time of the grid, within the last step, into the worker's row."""
+    if PARTED and _is_direct(w, state):
+        return
     share = (time - state.clock[w, BEGIN]) / state.clock[w, LENGTH]
-    put_within(min(max(share, real(0.0)), state.clock[w, SHARE]), w, work, state)
+    share = min(max(share, real(0.0)), state.clock[w, SHARE])
+    put_within(share, w, work, state)
+    if PARTED:
+        hybrid_partition.spread_within(k, share, w, plan, replicate, net, work, state)
 
 
 def arrive(w, work, state):
     """Put the state at the end of the last step into the worker's row, before the firing."""
-    for k in range(state.variables.size):
-        work.x[w, state.variables[k]] = state.finish[w, k]
+    if not PARTED or not _is_direct(w, state):
+        for k in range(state.variables.size):
+            work.x[w, state.variables[k]] = state.finish[w, k]
     return np.int64(0)
 
 
@@ -449,3 +508,4 @@ ALGORITHM = Algorithm(
     state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
     advance=advance, between=between, arrive=arrive,
 )  # fmt: skip
+PARTED_ALGORITHM = replace(ALGORITHM, tell=hybrid_partition.tell, switches=((PARTED, True),))

@@ -10,7 +10,9 @@ E. Hairer, G. Wanner, "Solving Ordinary Differential Equations II", 2nd ed. (199
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import noinline_cpu, real
+import math
+
+from ergode.core.compiler.language import noinline_cpu, option, real
 from ergode.core.math.elimination import factorize_shifted, solve
 from ergode.core.math.rosenbrock import RODAS4
 from ergode.stochastic.kernel.bytecode import evaluate
@@ -22,11 +24,19 @@ DIFFERENCE, LATER = 1e-7, 1e-6
 # Below this fraction of how large a variable may become, its errors are absolute.
 SCARCE = 1e-3
 
+PARTED = option(False)
+"""Whether reactions are continuous at times (see `hybrid_partition`). Their role says when."""
+
+# Roles of a reaction: it fires with a rate that firings alone change; it fires with another rate;
+# or it is a term of the differential equations.
+STILL_FIRES, MOVES, CONTINUOUS = 0, 1, 2
+
 GAMMA = RODAS4.gamma
 STAGES = len(RODAS4.m)
 # Places in the row `clock` (see `hybrid.MethodState`).
 BEFORE, BEGIN, LENGTH, SHARE, TURN, NOW, NEXT, STEPS, SHAKEN = range(9)
 GOAL, CHOICE, STILL, WINDOW, WINDOW_BEGIN, WINDOW_END = range(9, 15)
+QUIET, CHECK, LONGEST, ERROR, FIRED, SWITCHES, RELAXES, POINT = range(15, 23)
 
 
 # ---- the right-hand side
@@ -36,7 +46,10 @@ def _term(term, w, t, point, net, work, state):
     """Rate of a deterministic reaction, or of a rate rule; zero without one."""
     rule = term - state.flows.size
     if rule < 0:
-        return propensity(state.flows[term], w, t, point, net, work)
+        j = state.flows[term]
+        if PARTED and state.role[w, j] != CONTINUOUS:
+            return real(0.0)
+        return propensity(j, w, t, point, net, work)
     program = state.rates[rule]
     return evaluate(program, w, t, point, net, work) if program >= 0 else real(0.0)
 
@@ -49,8 +62,10 @@ def slopes(w, t, point, out, net, work, state):
         out[w, k] = state.terms[w, term]
     for place in range(state.flows.size):
         j = state.flows[place]
-        rate = propensity(j, w, t, point, net, work)
+        rate = _term(place, w, t, point, net, work, state)
         state.terms[w, place] = rate
+        if PARTED and rate == 0.0:
+            continue
         for entry in range(net.change_starts[j], net.change_starts[j + 1]):
             out[w, state.slots[net.changed[entry]]] += net.changes[entry] * rate
 
@@ -144,6 +159,8 @@ def try_step(w, t, length, point, net, work, state):
             )  # fmt: skip
         for k in range(count):
             value = state.slope[w, k] if s == 0 else state.trial[w, k]
+            if PARTED:
+                value += state.push[w, k] / math.sqrt(length)
             for r in range(s):
                 value += state.tableau[1, s, r] / length * state.stages[w, r * count + k]
             state.trial[w, k] = value + state.tableau[5, 0, s] * length * state.in_time[w, k]

@@ -34,9 +34,9 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
     return {
         **slots,
         "a": (tables.reaction_count, np.float64),
-        "clock": (15, np.float64),
+        "clock": (23 if tables.parted else 15, np.float64),
         "stages": (STAGES * width, np.float64),
-        "terms": (int(tables.network.flows.sum()) + width, np.float64),
+        "terms": (int(tables.flows.sum()) + width, np.float64),
         **dict.fromkeys(("jacobian", "matrix"), (entries, np.float64)),
         "nodes": (hybrid_window.NODES * moving.size, np.float64),
         "parts": (hybrid_window.NODES * moving.size, np.float64),
@@ -44,12 +44,29 @@ def arrays(tables: Tables) -> dict[str, tuple[int, type]]:
         "low": (tables.variable_count, np.float64),
         "high": (tables.variable_count, np.float64),
         "stack": (tables.depth, np.float64),
+        **dict.fromkeys(
+            ("role", "disturbing_row"), (tables.parted * tables.reaction_count, np.int8)
+        ),
+        **dict.fromkeys(
+            ("part", "root", "noise"), (tables.parted * tables.reaction_count, np.float64)
+        ),
+        "push": (tables.parted * width, np.float64),
     }
 
 
-def control(tolerance: float = TOLERANCE, longest: float = np.inf) -> dict[str, np.ndarray]:
+PARTED_TOLERANCE = 1e-4
+"""The default where reactions are continuous at times: their noise is larger."""
+
+
+def control(
+    tolerance: float = TOLERANCE, longest: float = np.inf, threshold: float = np.inf
+) -> dict[str, np.ndarray]:
     """Constants that control the steps of a run."""
-    return {"tolerance": np.array([tolerance]), "longest": np.array([longest])}
+    return {
+        "tolerance": np.array([tolerance]),
+        "longest": np.array([longest]),
+        "threshold": np.array([threshold]),
+    }
 
 
 def _split(tables: Tables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -88,7 +105,7 @@ def _variables(tables: Tables, program: int) -> np.ndarray:
 def _jacobian(tables: Tables) -> dict[str, np.ndarray]:
     """How the Jacobian is made, and its elimination; what deterministic reactions take."""
     net, flow = tables.net, tables.flow
-    slots, flows = _slots(tables), np.flatnonzero(tables.network.flows)
+    slots, flows = _slots(tables), np.flatnonzero(tables.flows)
     # [term] slots that it changes
     changed = [slots[net.changed[slice(*net.change_starts[j : j + 2])]] for j in flows]
     changed += [np.array([k]) for k in range(flow.variables.size)]
@@ -130,22 +147,23 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
     """Constants that all workers share."""
     net, flow = tables.net, tables.flow
     slots = _slots(tables)
-    flows = tables.network.flows
+    flows = tables.flows
     moving, timed, still = tables.once(_split)
     places = np.full(tables.reaction_count, -1, np.int32)
     places[moving] = np.arange(moving.size)
-    # Variables that the differential equations contain.
-    known = slots >= 0
+    ruled = np.zeros(tables.variable_count, bool)
     for program in flow.rates[flow.rates >= 0]:
-        known[_variables(tables, program)] = True
+        ruled[_variables(tables, program)] = True
+    # Variables that the differential equations contain.
+    known = ruled | (slots >= 0)
     for variable in range(tables.variable_count):
         known[variable] |= flows[_affected(tables, variable)].any()
     disturbs = np.zeros(tables.reaction_count, np.int8)
     rows = np.repeat(np.arange(tables.reaction_count), np.diff(net.change_starts))
     disturbs[rows[known[net.changed[: rows.size]]]] = 1
-    disturbs[flows] = 0
+    disturbs[tables.network.flows] = 0
     fired = np.zeros(tables.variable_count, bool)
-    fired[net.changed[: rows.size][~flows[rows]]] = True
+    fired[net.changed[: rows.size][~tables.network.flows[rows]]] = True
     scales = [
         net.laws[j] >= 0
         and not fired[_variables(tables, net.laws[j])].any()
@@ -168,12 +186,19 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
         "scales": np.array(scales, np.int8),
         "timed": timed,
         "still": still,
-        "fires": (~flows).astype(np.int8),
+        "fires": (~tables.network.flows).astype(np.int8),
         "disturbs": disturbs,
         "disturbing": np.flatnonzero(disturbs).astype(np.int32),
         "conditions": flow.conditions,
         "counted": np.array(counted, np.int8),
         "follows_time": np.array([tables.time_dependent], np.int8),
+        "able": flows.astype(np.int8) + tables.network.flows.astype(np.int8),
+        "counts": np.isin(flow.variables, np.flatnonzero(~tables.network.is_continuous)).astype(
+            np.int8
+        ),
+        "ruled": ruled.astype(np.int8),
+        "calm": np.array([not (tables.naming.continuous or tables.smooth)], np.int8)
+        * (not tables.time_dependent),
         "tableau": tableau,
         "more": np.array([made.p, made.q]),
         **tables.once(_jacobian),

@@ -19,8 +19,11 @@ from ergode.stochastic.algorithms.hybrid_step import (
     BEGIN,
     GOAL,
     LENGTH,
+    MOVES,
+    PARTED,
     SHARE,
     STILL,
+    STILL_FIRES,
     WINDOW,
     WINDOW_BEGIN,
     WINDOW_END,
@@ -46,14 +49,25 @@ SAFETY, LEAST_FACTOR, MOST_FACTOR = 0.9, 0.1, 5.0
 ITERATIONS = 60
 
 
+def moves(j, w, state):
+    """Whether a reaction of `moving` fires, with a propensity that changes between firings."""
+    return not PARTED or state.role[w, j] == MOVES
+
+
+def disturbs(j, w, state):
+    """Whether a firing changes the differential equations or a continuous variable."""
+    return (state.disturbing_row[w, j] if PARTED else state.disturbs[j]) == 1
+
+
 def look(w, t, point, net, work, state):
     """Present propensities that change between firings: the lowest, or minus infinity."""
     least = real(0.0)
     for place in range(state.moving.size):
         j = state.moving[place]
-        a = propensity(j, w, t, point, net, work)
-        state.a[w, j] = a
-        least = min(least, a)
+        if moves(j, w, state):
+            a = propensity(j, w, t, point, net, work)
+            state.a[w, j] = a
+            least = min(least, a)
     return least
 
 
@@ -61,8 +75,9 @@ def total_of(w, state):
     """The present total propensity; not finite if one is not."""
     total = state.clock[w, STILL]
     for place in range(state.moving.size):
-        a = state.a[w, state.moving[place]]
-        total += max(a, real(0.0)) if a == a else a
+        if moves(state.moving[place], w, state):
+            a = state.a[w, state.moving[place]]
+            total += max(a, real(0.0)) if a == a else a
     return total
 
 
@@ -70,7 +85,9 @@ def soon(total, w, state):
     """Time in which a firing that changes the differential equations is likely."""
     disturbing = real(0.0)
     for place in range(state.disturbing.size):
-        disturbing += max(state.a[w, state.disturbing[place]], real(0.0))
+        j = state.disturbing[place]
+        if not PARTED or state.disturbing_row[w, j] == 1:
+            disturbing += max(state.a[w, j], real(0.0))
     if not disturbing > 0.0:
         return real(INFINITY)
     return AHEAD * max(state.clock[w, GOAL] / total, 1.0 / disturbing)
@@ -79,10 +96,12 @@ def soon(total, w, state):
 def sum_still(w, state):
     """Renew the sum of the propensities that stay the same between firings; the lowest of them."""
     total, least = real(0.0), real(0.0)
-    for place in range(state.still.size):
-        a = state.a[w, state.still[place]]
-        total += a
-        least = min(least, a)
+    for place in range(state.a.shape[1] if PARTED else state.still.size):
+        j = place if PARTED else state.still[place]
+        if not PARTED or state.role[w, j] == STILL_FIRES:
+            a = state.a[w, j]
+            total += a
+            least = min(least, a)
     state.clock[w, STILL] = total
     return least
 
@@ -108,6 +127,8 @@ def renew(j, w, point, net, work, state):
         if j < 0:
             for place in range(state.moving.size):
                 r = state.moving[place]
+                if not moves(r, w, state):
+                    continue
                 if state.scales[place] == 1:
                     law = net.coefficients[point, r] * evaluate(net.laws[r], w, t, point, net, work)
                     state.parts[w, place * NODES + node] = law
@@ -120,7 +141,7 @@ def renew(j, w, point, net, work, state):
             variable = net.changed[entry]
             for at in range(net.affected_starts[variable], net.affected_starts[variable + 1]):
                 place = state.places[net.affected[at]]
-                if place >= 0 and state.scales[place] == 0:
+                if place >= 0 and state.scales[place] == 0 and moves(net.affected[at], w, state):
                     a = propensity(net.affected[at], w, t, point, net, work)
                     state.nodes[w, place * NODES + node] = a
     put_within(state.clock[w, SHARE], w, work, state)
@@ -142,6 +163,8 @@ def expand(w, state):
     a, b, c = real(0.0), real(0.0), real(0.0)
     d, e, least = real(0.0), real(0.0), real(0.0)
     for place in range(state.moving.size):
+        if not moves(state.moving[place], w, state):
+            continue
         k = place * NODES
         p, q, r = state.nodes[w, k], state.nodes[w, k + 1], state.nodes[w, k + 2]
         s, u = state.nodes[w, k + 3], state.nodes[w, k + 4]
@@ -180,6 +203,8 @@ def _hides(t, ends, length, w, point, net, work, state):
     more = real(0.0)
     for place in range(state.timed.size):
         j = state.timed[place]
+        if not moves(j, w, state):
+            continue
         _, high = evaluate_bounds(net.laws[j], w, t, ends, point, net, work, state)
         factor = net.coefficients[point, j] * falling_factorials(j, w, net, work)
         seen = real(0.0)
@@ -205,7 +230,8 @@ def open_window(w, point, net, work, state):
         return 0
     least = real(0.0)
     for place in range(state.moving.size):
-        least = min(least, state.a[w, state.moving[place]])
+        if moves(state.moving[place], w, state):
+            least = min(least, state.a[w, state.moving[place]])
     total = total_of(w, state)
     if not total < INFINITY:
         return FAILED_NOT_FINITE
@@ -241,7 +267,8 @@ def open_window(w, point, net, work, state):
 def close_window(w, state):
     """Present propensities, at the end of a window."""
     for place in range(state.moving.size):
-        state.a[w, state.moving[place]] = state.nodes[w, place * NODES + NODES - 1]
+        if moves(state.moving[place], w, state):
+            state.a[w, state.moving[place]] = state.nodes[w, place * NODES + NODES - 1]
 
 
 # ---- firings within a window
@@ -300,6 +327,8 @@ def interpolate(share, w, state):
     a, b, c = y * x * v * u / 24.0, -z * x * v * u / 6.0, z * y * v * u / 4.0
     d, e = -z * y * x * u / 6.0, z * y * x * v / 24.0
     for place in range(state.moving.size):
+        if not moves(state.moving[place], w, state):
+            continue
         k = place * NODES
         state.a[w, state.moving[place]] = (
             a * state.nodes[w, k] + b * state.nodes[w, k + 1] + c * state.nodes[w, k + 2]

@@ -568,4 +568,5 @@ def constants(tables: Tables) -> dict[str, np.ndarray]:
 ALGORITHM = Algorithm(
     state=MethodState, arrays=arrays, constants=constants, prepare=prepare, update=update,
     advance=advance, between=between, arrive=arrive, tell=tell, has_laws=False,
+    leaps=True,
 )  # fmt: skip

@@ -42,7 +42,8 @@ class Waiting(NamedTuple):
     due_after: Any  # [worker, pending] whether it is due just after that time
     pending: Any  # [worker, pending] which event; -1 for none
     values: Any  # [worker, pending * most values]
-    keys: Any  # [worker, 3] of random draws: seed, replicate, how many events have drawn
+    # [worker, 4] of random draws: seed, replicate, how many events have drawn; 1 before the begin
+    keys: Any
     delayed_times: Any  # [worker, delayed] heap of the times of delayed products
     delayed_reactions: Any  # [worker, delayed]
     delayed_count: Any  # [worker, 1]
@@ -129,6 +130,7 @@ def arm(w, seed, replicate, interruptions, waiting):
     waiting.keys[row, 0] = np.uint64(seed)
     waiting.keys[row, 1] = np.uint64(replicate)
     waiting.keys[row, 2] = np.uint64(0)
+    waiting.keys[row, 3] = np.uint64(1)
     waiting.delayed_count[row, 0] = 0
     for e in range(interruptions.triggers.size):
         waiting.armed[row, e] = (interruptions.flags[e] >> 1) & 1
@@ -153,9 +155,17 @@ def _drawn(d, number, w, t, point, net, interruptions, work, waiting):
             count = random.binomial(seed, replicate, entity, random.EVENT_DRAW, index, near, second)
     elif kind == 1:
         count = random.poisson(seed, replicate, entity, random.EVENT_DRAW, index, first)
-    elif second >= first:
+    elif kind == 4:
+        shape = first if first > 0.0 and second > 0.0 else real(-1.0)
+        return second * random.gamma(seed, replicate, entity, random.EVENT_DRAW, index, shape)
+    else:
         w0, w1, w2, w3 = random.draw_words(seed, replicate, entity, random.EVENT_DRAW, index)
-        return fma(random.uniform(w0, w1), second - first, first)
+        if kind == 2 and second >= first:
+            return fma(random.uniform(w0, w1), second - first, first)
+        if kind == 3 and second >= 0.0:
+            return fma(second, random.normal(w0, w1), first)
+        if kind == 5 and first > 0.0:
+            return random.exponential(w0, w1) / first
     return real(count) if count >= 0 else real(NOT_A_NUMBER)
 
 
@@ -308,6 +318,14 @@ def happen(w, t, after, point, plan, net, interruptions, work, waiting):
     row = row_of(w)
     moment = moment_of(t, after)
     happened = 0
+    if waiting.keys[row, 3] != 0:
+        waiting.keys[row, 3] = np.uint64(0)
+        for e in range(interruptions.triggers.size):
+            if interruptions.flags[e] & 64 != 0:
+                waiting.pending[row, 0] = e
+                happened = _execute(0, w, moment, point, plan, net, interruptions, work, waiting)
+                if happened < 0:
+                    return happened
     for _ in range(EVENT_LIMIT):
         if not _trigger(w, t, after, point, net, interruptions, work, waiting):
             return outcomes.FAILED_TO_END

@@ -445,7 +445,7 @@ def realize(row, w, slot, net, interruptions, work, waiting, state, plan, out):
             )
     if INTERRUPTED and over and outcome == outcomes.DONE:
         cursor, outcome = _write_stopped(cursor, one, work, state, out)
-    if LEAPS:
+    if LEAPS or FLOWS:
         tell(row, w, state, out)
     if leads(w):
         finish(row, outcome, firings, cursor, t, over, out)

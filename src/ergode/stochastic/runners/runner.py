@@ -42,7 +42,7 @@ class Runner:
         apart: int = 0,
         max_firings: int,
         device: Device,
-        leaps: bool = False,  # whether a step of the method has many firings
+        tells: bool = False,  # whether the method has statistics of its steps
         flows: bool = False,  # whether variables change between firings
         whole: bool = True,  # whether amounts are whole numbers
     ) -> None:
@@ -50,10 +50,10 @@ class Runner:
         self.grid = grid
         self.device = device
         self.replicates = len(replicates)
-        self.leaps = leaps
+        self.tells = tells
         # Tau-leaping shares a kernel with the Langevin equation, whose amounts are not whole.
-        self.real = leaps or flows or tables.reported_count > tables.species_count
-        self.are_real = tables.network.is_continuous | (not whole)
+        self.real = tells or flows or tables.reported_count > tables.species_count
+        self.are_real = tables.is_real | (not whole)
         self.whole = not self.are_real.any()
         self._plan = Plan(
             np.uint64(seed), np.int64(len(replicates)), np.int64(replicates.start),
@@ -157,7 +157,7 @@ class Runner:
             rows=zeros((count,), np.int64),
             ended=zeros((count,), np.float64),
             states=zeros((count if wanted.states else 0, species), np.float64),
-            leaps=zeros((count if self.leaps else 0, 6), np.float64),
+            leaps=zeros((count if self.tells else 0, 6), np.float64),
             log_starts=self.device.put(log_starts),
             log_times=zeros((int(log_starts[-1]),), np.float64),
             log_reactions=zeros((int(log_starts[-1]),), np.int32),

@@ -92,7 +92,7 @@ def waiting_rows(tables: Tables, delayed: int = _DELAYED) -> Rows:
         "due_after": (pending, np.int8),
         "pending": (pending, np.int32),
         "values": (pending * tables.most_values, np.float64),
-        "keys": (3, np.uint64),
+        "keys": (4, np.uint64),
         "delayed_times": (delayed, np.float64),
         "delayed_reactions": (delayed, np.int32),
         "delayed_count": (1, np.int32),
@@ -174,7 +174,7 @@ class ThreadRunner(WorkerRunner):
         control: Mapping[str, np.ndarray] | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(tables, leaps=algorithm.leaps, flows=algorithm.flows, **options)
+        super().__init__(tables, tells=algorithm.tell is not None, flows=algorithm.flows, **options)
         self.algorithm = algorithm
         self.control = dict(control or {})
 

@@ -93,8 +93,7 @@ def bindings_of(
 def _bindings_of_history(
     field: VectorField, method: Method, history: InitialHistory, shared: bool
 ) -> dict[Any, Any]:
-    index = {name: i for i, name in enumerate(field.variables)}
-    places = tuple(history.delayed.index(index[variable]) for variable, _ in field.delays)
+    places = tuple(history.delayed.index(i) for i, _ in field.delayed)
     bindings: dict[Any, Any] = {
         history_ring.DELAYED: history.delayed,
         history_ring.JUMPS: history.jumps,
@@ -104,6 +103,8 @@ def _bindings_of_history(
         segments.SAMPLED: history.sampled,
         segments.SHARED: shared,
     }
+    if field.is_neutral:
+        bindings[equations.SLOPED] = tuple(is_slope for _, is_slope in field.delayed)
     if history.function is not None:
         bindings[history_ring.HAS_HISTORY] = True
         bindings[history_ring.initial_history] = UserFunction(

@@ -190,6 +190,7 @@ class Runner:
             span, fraction, count, delays, least, most,
             step=cell_of_noise(self._grid) if noisy and control.step is None else control.step,
             free=self.field.state_dependent
+            or self.field.is_neutral
             or control.acts
             or (not noisy and level_of(self.field) > 0)
             or (self.history is not None and self.history.breakpoints.size > 0),

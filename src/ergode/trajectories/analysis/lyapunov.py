@@ -153,6 +153,8 @@ def lyapunov_spectrum(
     digest = field.digest
     if field.state_dependent:
         raise PlanError("Lyapunov exponents are for delays that do not depend on the state")
+    if field.is_neutral:
+        raise PlanError("Lyapunov exponents are for fields without delayed derivatives")
     if field.mass is not None:
         raise PlanError("Lyapunov exponents are for fields without a mass matrix")
     if field.diffusion is not None:

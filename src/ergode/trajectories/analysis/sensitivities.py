@@ -216,6 +216,8 @@ def _refuse_underivable(field: VectorField, names: Sequence[str]) -> None:
     """Refuse what has no variational equations here."""
     if field.state_dependent:
         raise PlanError("sensitivities do not support delays that depend on the state")
+    if field.is_neutral:
+        raise PlanError("sensitivities do not support delayed derivatives")
     if shifted := [one for one in field.inputs if one.is_shifted]:
         raise PlanError(
             f"sensitivities do not support steps of an input at times that depend on the state or "

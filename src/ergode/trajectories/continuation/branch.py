@@ -228,6 +228,8 @@ def _check_model(field: VectorField) -> None:
     if field.state_dependent:
         raise PlanError("a branch is for delays that are parameters; this field has one that "
                         "depends on the state")  # fmt: skip
+    if field.is_neutral:
+        raise PlanError("a branch is for fields without delayed derivatives")
 
 
 def _free(field: VectorField, vary: Any, count: int) -> tuple[list[str], np.ndarray]:

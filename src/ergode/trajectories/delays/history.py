@@ -212,8 +212,7 @@ def initial_history(
     Raises a ModelError if the field has no delays, the function fails or has a wrong form, or the
     samples do not agree with the field or do not reach back by its longest delay.
     """
-    index = {name: i for i, name in enumerate(field.variables)}
-    delayed = tuple(dict.fromkeys(index[variable] for variable, _ in field.delays))
+    delayed = tuple(dict.fromkeys(i for i, _ in field.delayed))
     if history is None:
         return InitialHistory(None, False, delayed, np.zeros((0, 2 + 5 * len(delayed))))
     if not field.delays:

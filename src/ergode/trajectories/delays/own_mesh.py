@@ -38,6 +38,7 @@ from ergode.trajectories.steppers.equations import (
     EPSILON,
     LOOKS_UP,
     PLACES,
+    SLOPED,
     delayed,
     slope,
 )
@@ -144,7 +145,9 @@ def pass_goal(t, y, f, p, stored):
             k = following % breakpoints.shape[0]
             if breakpoints[k, 0, me] + tau > t + late:
                 break
-            level = min(level, int(breakpoints[k, 1, me]) + 1)
+            # A delayed derivative jumps where the derivative did.
+            rise = 0 if len(SLOPED) > 0 and SLOPED[d] else 1
+            level = min(level, max(int(breakpoints[k, 1, me]) + rise, 1))
             following += 1
         whole[READ + len(PLACES) + d, me] = following
         while fma(real(whole[READ + d, me] + 1), width, origin) + tau <= t + near + late:

@@ -10,6 +10,7 @@ from ergode.core.compiler.language import fma, option, real
 VARIABLES = option(1)
 PARAMETERS = option(8)  # numbers that the functions receive: at least one for each parameter
 PLACES = option(())  # for each delay, index of its variable among the stored variables
+SLOPED = option(())  # for each delay, whether the derivative is delayed; empty if none is
 COEFFICIENTS = option(4)  # coefficients of the interpolating polynomial: 4 (cubic) or 6 (quintic)
 LOOKS_UP = option(False)  # whether delays depend on the state: every stage looks up its history
 MASS = option(())  # rows of the mass matrix; empty for the identity
@@ -57,6 +58,13 @@ def delayed(t, y, history, p):
     """
     if LOOKS_UP:
         return looked_up(t, y, history, p)
+    if len(SLOPED) > 0:
+        return tuple(
+            history[d][1] * derivative((t - history[d][0]) * history[d][1], history[d][2])
+            if SLOPED[d]
+            else polynomial((t - history[d][0]) * history[d][1], history[d][2])
+            for d in range(len(PLACES))
+        )
     return tuple(
         polynomial((t - history[d][0]) * history[d][1], history[d][2]) for d in range(len(PLACES))
     )

@@ -1,0 +1,417 @@
+"""Experiments from SED-ML files and COMBINE archives: time courses, sweeps, reports and plots.
+
+D. Waltemath et al., "Reproducible computational biology experiments with SED-ML", BMC Syst. Biol. 5
+198 (2011). What is not supported is refused by name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from ergode.core.errors import ReadError
+from ergode.inference.petab_files import continuous
+from ergode.models.expressions import Expression
+from ergode.models.reactions.network import ReactionNetwork
+from ergode.readers.bounded import LARGEST, file_of, text_of
+from ergode.readers.mathml import MathReader
+from ergode.readers.sbml import read_sbml
+from ergode.stochastic import simulate
+
+if TYPE_CHECKING:
+    import xarray
+
+_TIME = "urn:sedml:symbol:time"
+# KiSAO's terms of exact stochastic methods, and of leaps.
+_STOCHASTIC = {"27", "28", "29", "38", "82", "241", "331", "333", "350"}
+_LEAPS = {"39", "40", "45", "74", "84"}
+_TARGET = re.compile(r"/(?:\w+:)?(\w+)\[@(?:id|name)=['\"]([^'\"]+)['\"]\](?:/@(\w+))?$")
+
+
+@dataclass(frozen=True)
+class SedTask:
+    """A time course of a model, and what is swept.
+
+    Attributes
+    ----------
+    network : ReactionNetwork
+    times : array, shape [time_count]
+        Begin of the simulation, and the times of results.
+    method : str
+        ``"hybrid"`` with real amounts, ``"auto"`` or ``"tau-leap"``, from the file's KiSAO term.
+    skipped : int
+        Times at the begin that are no results.
+    sweep : mapping of str to array
+        Values of parameters or initial values of species, changed together.
+    """
+
+    network: ReactionNetwork
+    times: np.ndarray
+    method: str
+    skipped: int
+    sweep: Mapping[str, np.ndarray]
+
+    def run(self, **options: Any) -> xarray.Dataset:
+        """Simulate the task; `options` are those of `ergode.stochastic.simulate`."""
+        apart: dict[str, dict[str, np.ndarray]] = {"initial": {}, "parameters": {}}
+        for name, values in self.sweep.items():
+            apart["initial" if name in self.network.index else "parameters"][name] = values
+        if self.method == "hybrid":
+            options["replicates"] = 1
+        options = {"method": self.method, **apart, **options}
+        return simulate(self.network, times=self.times, **options)
+
+    def value_of(self, name: str, result: xarray.Dataset) -> np.ndarray:
+        """A quantity over time, or the ``time``, from a result: [..., replicate, time]."""
+        shape = result["amount"].shape[:-1]
+        known = self.network.evaluate_parameters()
+        found: Any
+        if name == "time":
+            found = result["time"].values
+        elif name in self.network.index:
+            found = result["amount"].sel(species=name).values
+            member = self.network.species[self.network.index[name]]
+            if member.quantity == "concentration" and member.compartment is not None:
+                found = found / self.value_of(member.compartment, result)
+        elif "value" in result and name in result["rule"].values:
+            found = result["value"].sel(rule=name).values
+        elif name in self.sweep:
+            found = np.asarray(self.sweep[name])[:, None, None]
+        elif name in known:
+            found = known[name]
+        else:
+            raise ReadError(f"the model has no '{name}'")
+        return np.broadcast_to(found, shape)[..., self.skipped :]
+
+
+@dataclass(frozen=True)
+class SedGenerator:
+    """A formula of quantities of tasks."""
+
+    formula: Expression
+    variables: Mapping[str, tuple[str, str]]  # task and quantity of each name
+    constants: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class SedResult:
+    """What an experiment gave.
+
+    Attributes
+    ----------
+    runs : dict of str to xarray.Dataset
+        The result of each task.
+    data : dict of str to array
+        The values of each data generator, shape [..., replicate, time].
+    reports : dict of str to dict of str to array
+        Data by label, of each report.
+    """
+
+    runs: dict[str, xarray.Dataset]
+    data: dict[str, np.ndarray]
+    reports: dict[str, dict[str, np.ndarray]]
+    plots: Mapping[str, tuple[tuple[str, str, bool, bool], ...]]
+
+    def plot(self) -> dict[str, Any]:
+        """A figure of matplotlib for each plot of the file."""
+        import matplotlib.pyplot as plt
+
+        figures = {}
+        for name, curves in self.plots.items():
+            figure, axes = plt.subplots()
+            for x, y, log_x, log_y in curves:
+                across, up = np.broadcast_arrays(self.data[x], self.data[y])
+                lines = axes.plot(
+                    across.reshape(-1, across.shape[-1]).T, up.reshape(-1, up.shape[-1]).T
+                )
+                lines[0].set_label(y)
+                axes.set_xscale("log" if log_x else "linear")
+                axes.set_yscale("log" if log_y else "linear")
+            axes.legend()
+            figures[name] = figure
+        return figures
+
+
+@dataclass(frozen=True)
+class SedExperiment:
+    """The tasks, data, reports and plots of a SED-ML file.
+
+    `reports` and `plots` name data generators.
+    """
+
+    tasks: Mapping[str, SedTask]
+    generators: Mapping[str, SedGenerator]
+    reports: Mapping[str, Mapping[str, str]]
+    plots: Mapping[str, tuple[tuple[str, str, bool, bool], ...]]
+
+    def run(self, **options: Any) -> SedResult:
+        """Run all tasks; `options` are those of `ergode.stochastic.simulate`."""
+        runs = {name: task.run(**options) for name, task in self.tasks.items()}
+        data = {}
+        for name, one in self.generators.items():
+            known: dict[str, Any] = dict(one.constants)
+            for variable, (task, of) in one.variables.items():
+                known[variable] = self.tasks[task].value_of(of, runs[task])
+            data[name] = np.asarray(one.formula.evaluate(known))
+        reports = {
+            name: {label: data[of] for label, of in columns.items()}
+            for name, columns in self.reports.items()
+        }
+        return SedResult(runs, data, reports, self.plots)
+
+
+def read_sedml(path: str | os.PathLike[str]) -> SedExperiment:
+    """Read a SED-ML file, or the first one in a COMBINE archive (``.omex``).
+
+    Models in SBML with changes of attributes, uniform time courses, repeated tasks over ranges,
+    data generators, reports and two-dimensional plots. A time course by a deterministic KiSAO term
+    has real amounts; one by a stochastic term, whole molecules.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    SedExperiment
+        ``run()`` simulates its tasks; ``run().plot()`` draws its plots.
+
+    Raises
+    ------
+    ReadError
+        The file is invalid, or has what is not supported, such as steady states, other changes
+        of models, nested or functional ranges, and surfaces.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> experiment = ergode.read_sedml("model.omex")  # doctest: +SKIP
+    >>> experiment.run().plot()  # doctest: +SKIP
+    """
+    file = file_of(path)
+    if not zipfile.is_zipfile(file):
+        return _Reader(str(file), text_of(file), lambda name: text_of(file.parent / name)).read()
+    with zipfile.ZipFile(file) as archive:
+        sizes = {one.filename.removeprefix("./"): one for one in archive.infolist()}
+        names = sorted(name for name in sizes if name.endswith(".sedml"))
+        if not names:
+            raise ReadError(f"{file}: the archive has no SED-ML file")
+
+        def member(name: str) -> str:
+            place = os.path.normpath(PurePosixPath(names[0]).parent / name)
+            if place not in sizes or sizes[place].file_size > LARGEST:
+                raise ReadError(f"{file}: the archive has no '{name}' that can be read")
+            return archive.read(sizes[place]).decode("utf-8-sig", "replace")
+
+        return _Reader(f"{file}/{names[0]}", member(Path(names[0]).name), member).read()
+
+
+def _plain(text: str, source: str) -> ElementTree.Element:
+    """The root of a document; its tags have no namespaces."""
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise ReadError(f"{source}: not XML: {error}") from None
+    for one in root.iter():
+        one.tag = str(one.tag).rpartition("}")[2]
+    return root
+
+
+class _Reader:
+    """Reads one file; `fetch` gives the text of another that it names."""
+
+    def __init__(self, source: str, text: str, fetch: Any) -> None:
+        self.source, self.fetch = source, fetch
+        self.root = _plain(text, source)
+        if self.root.tag != "sedML":
+            raise ReadError(f"{source}: the root is '{self.root.tag}'; expected sedML")
+        self.by_id = {str(one.get("id")): one for one in self.root.iter() if one.get("id")}
+        # MathML keeps its namespace for libsbml.
+        self.maths = {
+            str(one.get("id")): one.find(".//{http://www.w3.org/1998/Math/MathML}math")
+            for one in ElementTree.fromstring(text).iter()
+            if one.get("id")
+        }
+
+    def refuse(self, what: str) -> ReadError:
+        return ReadError(f"{self.source}: {what}")
+
+    def refusal(self, one: ElementTree.Element) -> ReadError:
+        named = f" '{one.get('id')}'" if one.get("id") else ""
+        return self.refuse(f"{one.tag}{named} is not supported")
+
+    def found(self, owner: ElementTree.Element, name: str) -> ElementTree.Element:
+        """The element that an attribute names."""
+        of = owner.get(name)
+        if of not in self.by_id:
+            raise self.refuse(
+                f"{name} of {owner.tag} '{owner.get('id')}' is {of!r}, which is missing"
+            )
+        return self.by_id[str(of)]
+
+    def number(self, owner: ElementTree.Element, *names: str) -> float:
+        for name in names:
+            try:
+                if owner.get(name) is not None:
+                    return float(str(owner.get(name)))
+            except ValueError:
+                break
+        raise self.refuse(f"{owner.tag} '{owner.get('id')}' needs a number {names[0]}")
+
+    def target(self, text: str | None) -> tuple[str, str, str | None]:
+        """Tag, id and attribute that an XPath names."""
+        match = _TARGET.search(text or "")
+        if match is None:
+            raise self.refuse(
+                f"the target {text!r} is not supported; expected one element by its id"
+            )
+        return match[1], match[2], match[3]
+
+    def read(self) -> SedExperiment:
+        tasks, generators, reports = {}, {}, {}
+        plots: dict[str, Any] = {}
+        for one in self.root.iterfind("listOfTasks/*"):
+            tasks[str(one.get("id"))] = self.task(one)
+        for one in self.root.iterfind("listOfDataGenerators/dataGenerator"):
+            generators[str(one.get("id"))] = self.generator(one, tasks)
+        for one in self.root.iterfind("listOfOutputs/*"):
+            name = str(one.get("id"))
+            if one.tag == "report":
+                reports[name] = {
+                    str(column.get("label")): str(self.found(column, "dataReference").get("id"))
+                    for column in one.iter("dataSet")
+                }
+            elif one.tag == "plot2D":
+                plots[name] = tuple(
+                    (
+                        str(self.found(curve, "xDataReference").get("id")),
+                        str(self.found(curve, "yDataReference").get("id")),
+                        curve.get("logX") == "true",
+                        curve.get("logY") == "true",
+                    )
+                    for curve in one.iter("curve")
+                )
+            else:
+                raise self.refusal(one)
+        return SedExperiment(tasks, generators, reports, plots)
+
+    def text_of_model(self, one: ElementTree.Element) -> str:
+        """SBML of a model, with its changes."""
+        source = one.get("source", "")
+        if "sbml" not in one.get("language", "sbml").lower():
+            raise self.refuse(f"model '{one.get('id')}' is in {one.get('language')}; expected SBML")
+        base = source.removeprefix("#")
+        text = self.text_of_model(self.by_id[base]) if base in self.by_id else self.fetch(source)
+        changes = one.findall("listOfChanges/*")
+        if not changes:
+            return str(text)
+        root = ElementTree.fromstring(text)
+        for change in changes:
+            if change.tag != "changeAttribute":
+                raise self.refusal(change)
+            tag, name, attribute = self.target(change.get("target"))
+            places = [
+                place
+                for place in root.iter()
+                if str(place.tag).endswith("}" + tag) and place.get("id") == name
+            ]
+            if len(places) != 1 or attribute is None:
+                raise self.refuse(f"the model has no {tag} '{name}' with the attribute {attribute}")
+            places[0].set(attribute, change.get("newValue", ""))
+        return ElementTree.tostring(root, encoding="unicode")
+
+    def task(self, one: ElementTree.Element) -> SedTask:
+        if one.tag == "repeatedTask":
+            return self.repeated(one)
+        if one.tag != "task":
+            raise self.refusal(one)
+        course = self.found(one, "simulationReference")
+        if course.tag != "uniformTimeCourse":
+            raise self.refusal(course)
+        begin, first, end = (
+            self.number(course, name)
+            for name in ("initialTime", "outputStartTime", "outputEndTime")
+        )
+        count = int(self.number(course, "numberOfSteps", "numberOfPoints"))
+        algorithm = course.find("algorithm")
+        term = "" if algorithm is None else algorithm.get("kisaoID", "")
+        term = term.rpartition(":")[2].lstrip("0")
+        chance = term in _STOCHASTIC or term in _LEAPS
+        text = self.text_of_model(self.found(one, "modelReference"))
+        network = read_sbml(text, split_reversible=chance)
+        times = np.linspace(first, end, count + 1)
+        skipped = int(begin < first)
+        return SedTask(
+            network if chance else continuous(network),
+            np.concatenate([[begin], times]) if skipped else times,
+            "tau-leap" if term in _LEAPS else "auto" if chance else "hybrid",
+            skipped,
+            {},
+        )
+
+    def repeated(self, one: ElementTree.Element) -> SedTask:
+        subs = one.findall("listOfSubTasks/subTask")
+        if len(subs) != 1 or one.get("resetModel", "true") == "false":
+            raise self.refuse(
+                f"repeatedTask '{one.get('id')}' has {len(subs)} subtasks, or does not reset its "
+                "model; expected one that does"
+            )
+        inner = self.found(subs[0], "task")
+        if inner.tag != "task":
+            raise self.refusal(inner)
+        ranges = {str(r.get("id")): self.range(r) for r in one.iterfind("listOfRanges/*")}
+        count = len(ranges.get(str(one.get("range")), ()))
+        sweep = {}
+        for change in one.iterfind("listOfChanges/setValue"):
+            named = change.get("range", "")
+            symbol = change.find("math/ci")
+            if named not in ranges or symbol is None or (symbol.text or "").strip() != named:
+                raise self.refuse("a setValue is not simply the value of a range; not supported")
+            sweep[self.target(change.get("target"))[1]] = ranges[named][:count]
+        base = self.task(inner)
+        return SedTask(base.network, base.times, base.method, base.skipped, sweep)
+
+    def range(self, one: ElementTree.Element) -> np.ndarray:
+        if one.tag == "vectorRange":
+            return np.array([float(value.text or "nan") for value in one.iter("value")])
+        if one.tag != "uniformRange":
+            raise self.refusal(one)
+        ends = self.number(one, "start"), self.number(one, "end")
+        count = int(self.number(one, "numberOfSteps", "numberOfPoints")) + 1
+        make: Any = np.geomspace if one.get("type") == "log" else np.linspace
+        return np.asarray(make(*ends, count))
+
+    def generator(self, one: ElementTree.Element, tasks: Mapping[str, SedTask]) -> SedGenerator:
+        import libsbml
+
+        variables = {}
+        for variable in one.iterfind("listOfVariables/variable"):
+            task = str(variable.get("taskReference"))
+            if task not in tasks:
+                raise self.refuse(f"taskReference {task!r} of a variable is no task")
+            symbol = variable.get("symbol")
+            if symbol not in (None, _TIME):
+                raise self.refuse(f"the symbol '{symbol}' is not supported")
+            of = "time" if symbol else self.target(variable.get("target"))[1]
+            variables[str(variable.get("id"))] = task, of
+        constants = {
+            str(p.get("id")): self.number(p, "value")
+            for p in one.iterfind("listOfParameters/parameter")
+        }
+        math = self.maths[str(one.get("id"))]
+        if math is None:
+            raise self.refuse(f"dataGenerator '{one.get('id')}' has no formula")
+        tree = libsbml.readMathMLFromString(ElementTree.tostring(math, encoding="unicode"))
+        try:
+            formula = MathReader(libsbml, {}).expression(tree)
+        except Exception as error:
+            raise self.refuse(f"dataGenerator '{one.get('id')}': {error}") from None
+        return SedGenerator(formula, variables, constants)

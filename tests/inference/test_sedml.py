@@ -1,0 +1,138 @@
+"""SED-ML files and COMBINE archives: what they describe is what is simulated."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+import ergode
+
+MODEL = """
+    substanceOnly species A, B = 0;
+    A = 100; decay: A => B; k * A; k = 0.5
+"""
+TARGET = "/sbml:sbml/sbml:model/sbml:listOf{0}/sbml:{1}[@id='{2}']"
+SEDML = """<?xml version="1.0" encoding="UTF-8"?>
+<sedML xmlns="http://sed-ml.org/sed-ml/level1/version3" level="1" version="3">
+ <listOfSimulations>
+  <uniformTimeCourse id="ode" initialTime="0"
+   outputStartTime="1" outputEndTime="5" numberOfPoints="4">
+   <algorithm kisaoID="KISAO:0000019"/></uniformTimeCourse>
+  <uniformTimeCourse id="ssa" initialTime="0"
+   outputStartTime="0" outputEndTime="4" numberOfPoints="2">
+   <algorithm kisaoID="KISAO:0000029"/></uniformTimeCourse>
+ </listOfSimulations>
+ <listOfModels>
+  <model id="plain" language="urn:sedml:language:sbml" source="decay.xml"/>
+  <model id="fast" language="urn:sedml:language:sbml" source="#plain"><listOfChanges>
+   <changeAttribute target="PARAMETER/@value" newValue="1.0"/></listOfChanges></model>
+ </listOfModels>
+ <listOfTasks>
+  <task id="one" modelReference="fast" simulationReference="ode"/>
+  <task id="base" modelReference="plain" simulationReference="ode"/>
+  <task id="chance" modelReference="plain" simulationReference="ssa"/>
+  <repeatedTask id="scan" range="r" resetModel="true">
+   <listOfRanges><uniformRange id="r" start="0.1" end="0.3" numberOfPoints="2" type="linear"/>
+   </listOfRanges>
+   <listOfChanges><setValue target="PARAMETER" modelReference="plain" range="r">
+    <math xmlns="http://www.w3.org/1998/Math/MathML"><ci> r </ci></math></setValue></listOfChanges>
+   <listOfSubTasks><subTask order="1" task="base"/></listOfSubTasks>
+  </repeatedTask>
+ </listOfTasks>
+ <listOfDataGenerators>
+  DATA
+ </listOfDataGenerators>
+ <listOfOutputs>
+  <plot2D id="figure"><listOfCurves>
+   <curve id="c" logX="false" logY="true" xDataReference="t" yDataReference="share"/>
+  </listOfCurves></plot2D>
+  <report id="table"><listOfDataSets>
+   <dataSet id="d1" label="time" dataReference="t"/>
+   <dataSet id="d2" label="A share" dataReference="share"/>
+  </listOfDataSets></report>
+ </listOfOutputs>
+</sedML>
+"""
+
+
+def generator(name, task, what, math, parameter=""):
+    of = 'symbol="urn:sedml:symbol:time"' if what == "time" else f'target="{what}"'
+    return (
+        f'<dataGenerator id="{name}"><listOfVariables><variable id="v_{name}" {of} '
+        f'taskReference="{task}"/></listOfVariables>{parameter}'
+        f'<math xmlns="http://www.w3.org/1998/Math/MathML">{math}</math></dataGenerator>'
+    )
+
+
+A = TARGET.format("Species", "species", "A")
+FULL = '<listOfParameters><parameter id="full" value="100"/></listOfParameters>'
+DATA = "".join(
+    [
+        generator("t", "one", "time", "<ci>v_t</ci>"),
+        generator("share", "one", A, "<apply><divide/><ci>v_share</ci><ci>full</ci></apply>", FULL),
+        generator("many", "scan", A, "<ci>v_many</ci>"),
+        generator("count", "chance", A, "<ci>v_count</ci>"),
+    ]
+)
+TEXT = SEDML.replace("PARAMETER", TARGET.format("Parameters", "parameter", "k")).replace(
+    "DATA", DATA
+)
+
+
+@pytest.fixture
+def archive(tmp_path):
+    ergode.write_sbml(ergode.read_antimony(MODEL), tmp_path / "decay.xml")
+    (tmp_path / "run.sedml").write_text(TEXT)
+    with zipfile.ZipFile(tmp_path / "all.omex", "w") as packed:
+        packed.write(tmp_path / "decay.xml", "models/decay.xml")
+        packed.write(tmp_path / "run.sedml", "models/run.sedml")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["run.sedml", "all.omex"])
+def test_courses_sweeps_data_reports_and_plots(archive, name):
+    experiment = ergode.read_sedml(archive / name)
+    assert {n: task.method for n, task in experiment.tasks.items()} == {
+        "one": "hybrid", "base": "hybrid", "chance": "auto", "scan": "hybrid",
+    }  # fmt: skip
+    found = experiment.run(replicates=200, seed=1, device="cpu")
+    table = found.reports["table"]
+    assert list(table) == ["time", "A share"]
+    times = np.linspace(1, 5, 5)
+    np.testing.assert_allclose(table["time"], [times])
+    np.testing.assert_allclose(table["A share"], [np.exp(-times)], rtol=2e-5)
+    rates = np.array([0.1, 0.2, 0.3])
+    expected = 100 * np.exp(-rates[:, None, None] * times)
+    np.testing.assert_allclose(found.data["many"], expected, rtol=2e-5)
+    counts = found.data["count"]
+    assert counts.shape == (200, 3) and (counts % 1 == 0).all()
+    for k, p in enumerate(np.exp([-1.0, -2.0]), 1):
+        assert abs(counts[:, k].mean() - 100 * p) < 5.5 * np.sqrt(100 * p * (1 - p) / 200)
+    (figure,) = found.plot().values()
+    assert figure.axes[0].get_yscale() == "log"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("uniformTimeCourse", "steadyState", "steadyState 'ode' is not supported"),
+        ("changeAttribute", "removeXML", "removeXML is not supported"),
+        ("uniformRange", "functionalRange", "functionalRange 'r' is not supported"),
+        ('resetModel="true"', 'resetModel="false"', "does not reset"),
+        ("plot2D", "plot3D", "plot3D 'figure' is not supported"),
+        ('dataReference="t"', 'dataReference="x"', "'x', which is missing"),
+        ("</sedML>", "", "not XML"),
+        ("symbol:time", "symbol:other", "symbol 'urn:sedml:symbol:other'"),
+    ],
+)
+def test_what_is_not_supported_is_named(archive, old, new, message):
+    (archive / "run.sedml").write_text(TEXT.replace(old, new))
+    with pytest.raises(ergode.ReadError, match=message):
+        ergode.read_sedml(archive / "run.sedml")
+
+
+def test_an_archive_without_an_experiment(tmp_path):
+    with zipfile.ZipFile(tmp_path / "empty.omex", "w") as packed:
+        packed.writestr("manifest.xml", "<omexManifest/>")
+    with pytest.raises(ergode.ReadError, match="no SED-ML file"):
+        ergode.read_sedml(tmp_path / "empty.omex")
