@@ -19,7 +19,6 @@ from ergode.kinetics.kernel_options import (
     MOVING,
     OWN_TOLERANCES,
     SUNLIT,
-    SWEPT,
     TIMED,
     WALLED,
 )
@@ -33,16 +32,17 @@ NEARLY = 1.0000001
 
 def history_of(history, zone):
     """The conditions of one zone."""
-    own = zone if SWEPT else 0
+    # Where zones have none of their own, the only row is for all.
+    own = min(zone, history.factors.shape[0] - 1)
     # On CUDA a function cannot return a part of an array, except in a tuple.
     return ConditionHistory(
         history.times, history.temperature[zone], history.density[zone], history.factors[own],
         history.inflow[zone] if FLOW != CLOSED else (), history.sunlight[zone] if SUNLIT else (),
-        history.tolerances[zone] if OWN_TOLERANCES else (),
+        history.tolerances[min(zone, history.tolerances.shape[0] - 1)] if OWN_TOLERANCES else (),
         history.parameters[zone] if FORMULAS else (), history.drives[zone] if FORMULAS else (),
         history.compression[zone] if COMPRESSED and not MOVING else (),
-        history.wall[zone] if WALLED else (), history.motion[zone] if MOVING else (),
-        history.feed[zone] if FED else (),
+        history.wall[min(zone, history.wall.shape[0] - 1)] if WALLED else (),
+        history.motion[zone] if MOVING else (), history.feed[zone] if FED else (),
     )  # fmt: skip
 
 

@@ -182,4 +182,5 @@ def feed_rows(
     largest = np.abs(columns).max(axis=2, keepdims=True)
     rows = np.c_[rows, columns[:, flow, 0], columns[:, inverse, 0]]
     rows[:, :species_count] = largest[:, :species_count, 0]  # for tolerances; kernels write it
-    return rows, np.concatenate([columns, largest], axis=2).reshape(zones, -1)
+    table = np.concatenate([columns, largest], axis=2).reshape(zones, -1)
+    return rows, np.ascontiguousarray(table)  # another order in memory is another kernel

@@ -22,7 +22,7 @@ from ergode.kinetics.physics.equation_of_state import (
     bindings_of_energy,
     bindings_of_state,
 )
-from ergode.kinetics.tables import FIXED, PRESSURE, UNSWEPT, Outcome
+from ergode.kinetics.tables import FIXED, PRESSURE, UNSWEPT, ConditionHistory, Outcome
 from ergode.kinetics.tolerances import absolute_tolerances
 
 
@@ -160,6 +160,29 @@ def matter_bindings(
     # An option that no kernel names is an error.
     needs_pressure = (zones.heating == PRESSURE or zones.is_compressed) and mechanism.nuclear
     return bound | (bindings_of_state(state) if needs_pressure else bindings_of_energy(state))
+
+
+def common_bindings(mechanism: Mechanism) -> dict[Any, Any]:
+    """Bindings of kernels that run on conditions `with_common_rows`."""
+    always = {kernel_options.SWEPT: True, kernel_options.OWN_TOLERANCES: True}
+    return always | ({kernel_options.SUNLIT: True} if mechanism.has_formulas else {})
+
+
+def with_common_rows(history: ConditionHistory, problem: Problem) -> ConditionHistory:
+    """Conditions in which factors, tolerances and, for formulas, sunlight are always there.
+
+    Where zones have no factors or tolerances of their own, one row is for all. One kernel then
+    serves single runs and sweeps.
+    """
+    if history.factors is UNSWEPT:
+        history = history._replace(factors=np.array([problem.mechanism.rates.prefactor]))
+    if isinstance(history.tolerances, tuple):
+        row = [*problem.absolute, problem.options.rtol]
+        history = history._replace(tolerances=np.array([row]))
+    if problem.mechanism.has_formulas and isinstance(history.sunlight, tuple):
+        zones, knots = history.density.shape
+        history = history._replace(sunlight=np.ones((zones, knots + 1)))
+    return history
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from ergode.kinetics.explicit import loop
 from ergode.kinetics.explicit.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
 from ergode.kinetics.explicit.flows import ExplicitSystem, explicit_system_of
 from ergode.kinetics.kernel_options import PARTIAL, QUASI_STEADY
-from ergode.kinetics.launch import Problem, cpu_kernel
+from ergode.kinetics.launch import Problem, common_bindings, cpu_kernel, with_common_rows
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import Outcome
 
@@ -55,10 +55,12 @@ class ExplicitRunner:
     ) -> None:
         """Integrate all zones and fill `outcome`."""
         system = _tables(problem.mechanism, self.partial, False)
+        bound = dict(problem.bound) | common_bindings(problem.mechanism) | self.bindings
         device.run(
-            cpu_kernel(loop.explicit_cpu, (*problem.bound, *self.bindings.items())), zones.count,
-            system._replace(absolute=problem.tolerances), _control(problem), zones.history, grid,
-            problem.options.max_steps, outcome, finished=finished, piece=1,
+            cpu_kernel(loop.explicit_cpu, tuple(bound.items())), zones.count,
+            system._replace(absolute=problem.tolerances), _control(problem),
+            with_common_rows(zones.history, problem), grid, problem.options.max_steps, outcome,
+            finished=finished, piece=1,
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:

@@ -35,7 +35,7 @@ from ergode.kinetics.implicit.unrolled import (
     unrolled_bindings,
 )
 from ergode.kinetics.kernel_options import DYNAMIC, FED
-from ergode.kinetics.launch import Problem, cpu_kernel
+from ergode.kinetics.launch import Problem, common_bindings, cpu_kernel, with_common_rows
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.electron_table import electron_table
 from ergode.kinetics.tables import FIXED, BlockSystem, Outcome, System
@@ -66,10 +66,12 @@ class ImplicitRunner:
         """Integrate all zones and fill `outcome`."""
         options = problem.options
         system = _with_state(_tables(*problem.case), problem)
+        bound = dict(problem.bound + problem.matter) | common_bindings(problem.mechanism)
         device.run(
-            cpu_kernel(integrate_cpu, problem.bound + problem.matter), zones.count,
+            cpu_kernel(integrate_cpu, tuple(bound.items())), zones.count,
             system._replace(absolute=problem.tolerances), coefficients_of(self.tableau),
-            zones.history, grid, options.rtol, options.max_steps, outcome,
+            with_common_rows(zones.history, problem), grid, options.rtol, options.max_steps,
+            outcome,
             finished=finished, piece=1,
         )  # fmt: skip
 

@@ -22,7 +22,6 @@ from ergode.kinetics.kernel_options import (
     EXCHANGES,
     FLOW,
     FORMULAS,
-    HEATING,
     MIXTURES,
     MOLECULES,
     MOVING,
@@ -41,13 +40,14 @@ from ergode.kinetics.multistep.outside import (
     put_motion,
     sum_of_amounts,
     widening,
+    work_of,
 )
 from ergode.kinetics.network.mechanism import put_powers
 from ergode.kinetics.physics.composed import composed_coefficients
 from ergode.kinetics.physics.formulas import formula_coefficients, memory_count
 from ergode.kinetics.physics.rates import add_sunlight, jump_of, range_at
 from ergode.kinetics.physics.third_bodies import slope_count, third_bodies
-from ergode.kinetics.tables import PLUG, PRESSURE
+from ergode.kinetics.tables import PLUG
 from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
 # --- device functions -----------------------------------------------------------------------------
@@ -102,6 +102,7 @@ class Zone(NamedTuple):
     derivative: np.ndarray  # of rates with respect to activities
     partial: np.ndarray  # workspace of sums by many threads
     memory: np.ndarray  # of formulas (see `Rates.memory_count`)
+    work: float  # of the tables; see `work_of`
     group: Group  # the threads that share the zone
 
 
@@ -124,7 +125,7 @@ def zone_of(chemistry):
         rows_of(12, species), row_of(2), rows_of(5, 1), rows_of(3, species), activity,
         rows_of(2, whole),
         row_of(3 * (whole + pairs) + further_slopes(chemistry.slopes)), row_of(0),
-        row_of(memory_count(laws.rates)), ONE,
+        row_of(memory_count(laws.rates)), chemistry.work, ONE,
     )  # fmt: skip
 
 
@@ -173,7 +174,7 @@ def put_matter(chemistry, zone, start, temperature):
     put_log(own[2], ONE)
     t, inverse, logarithm, unit = temperature, 1.0 / temperature, own[1, 0], own[2, 0]
     a = zone.packed
-    work = 0.0 if HEATING == PRESSURE else 1.0
+    work = work_of(zone)
     gas = GAS_CONSTANT * t
     for i in no_unroll(share(group, 0, a.shape[1])):
         rest = (a[1, i] * logarithm - a[0, i] * inverse) * inverse
@@ -414,7 +415,7 @@ def density_at(zone, given, temperature, y):
     """Density of a zone; at constant pressure `given` is the pressure."""
     if MOVING:
         return given / y[zone.matter.shape[1] + 1]
-    if HEATING != PRESSURE:
+    if work_of(zone) != 0.0:
         return given
     return given / (GAS_CONSTANT * temperature * sum_of_amounts(zone, y))
 

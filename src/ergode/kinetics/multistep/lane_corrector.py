@@ -92,7 +92,7 @@ def zone_at(zone, lane):
         lane_of(zone.partners, lane), lane_of(zone.falloff, lane), lane_of(zone.packed, lane),
         lane_of(zone.between, lane), lane_of(zone.hot, lane), lane_of(zone.matter, lane),
         lane_of(zone.activity, lane), lane_of(zone.rate, lane), lane_of(zone.derivative, lane),
-        zone.partial, zone.memory, zone.group,
+        zone.partial, zone.memory, zone.work, zone.group,
     )  # fmt: skip
 
 

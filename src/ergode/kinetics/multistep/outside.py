@@ -14,7 +14,7 @@ Jacobian are numbers.
 
 from __future__ import annotations
 
-from ergode.core.compiler.language import no_unroll
+from ergode.core.compiler.language import ByTarget, no_unroll
 from ergode.core.group import barrier, share, total_of
 from ergode.core.math.elementary import exp, log
 from ergode.kinetics.condition_history import fed_at
@@ -36,6 +36,21 @@ _RATE, _OUTSIDE, _SCALE, _POWER = range(4)
 # Numbers of `Vectors.border` behind the column of the volume: what the amounts add to the rows of
 # temperature, volume and speed; what the speed adds to the rows of temperature and volume.
 BY_AMOUNT, BY_SPEED, NUMBERS = 0, 3, 5
+
+
+def _work_cpu(zone):
+    return zone.work
+
+
+def _work_cuda(zone):
+    return 0.0 if HEATING == PRESSURE else 1.0
+
+
+work_of = ByTarget(cpu=_work_cpu, cuda=_work_cuda)
+"""``work_of(zone)`` is 0 at constant pressure, where energies are enthalpies, and otherwise 1.
+
+Only kernels of GPUs are made for one of them: they save registers.
+"""
 
 
 def sum_of_amounts(zone, y):
@@ -61,7 +76,7 @@ def flow_of_energy(zone, setting, temperature, y):
     if FLOW != STIRRED:
         return 0.0, 0.0
     species, total, capacity = zone.matter.shape[1], 0.0, 0.0
-    gas = 0.0 if HEATING == PRESSURE else GAS_CONSTANT
+    gas = GAS_CONSTANT * work_of(zone)
     for i in no_unroll(share(zone.group, 0, species)):
         total += y[i] * (zone.matter[1, i] + gas * zone.hot[0, 0])
         capacity += y[i] * (zone.matter[2, i] + gas)

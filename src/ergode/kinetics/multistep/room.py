@@ -110,7 +110,7 @@ def room_of(chemistry, shared, mine, at, within, between, hot, gain, lengths, gr
     (memory,) = array_at(shared, mine, at, within, 26, (memory_count(laws.rates),))
     zone = Zone(
         exponential, slots, steep, partners, falloff, packed, between, hot, matter, activity, rate,
-        derivative, partial, memory, group,
+        derivative, partial, memory, chemistry.work, group,
     )  # fmt: skip
     vectors = Vectors(
         history, y, change, correction, before, trial, weight, jacobian, energies, warmth, border,

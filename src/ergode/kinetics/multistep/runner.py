@@ -39,7 +39,7 @@ from ergode.kinetics.kernel_options import (
     TIMED,
     WALLED,
 )
-from ergode.kinetics.launch import Problem, cpu_kernel
+from ergode.kinetics.launch import Problem, common_bindings, cpu_kernel, with_common_rows
 from ergode.kinetics.multistep import by_group, room
 from ergode.kinetics.multistep.formulas import integrate_cpu
 from ergode.kinetics.multistep.lane_formulas import integrate_lanes_cpu
@@ -49,7 +49,16 @@ from ergode.kinetics.multistep.tables import Chemistry, chemistry_of
 from ergode.kinetics.multistep.tank_in_hand import tank_size
 from ergode.kinetics.multistep.tanks import integrate_networks_cpu
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.tables import CHANGING, CLOSED, PLUG, STIRRED, Outcome
+from ergode.kinetics.tables import (
+    CHANGING,
+    CLOSED,
+    NO_WALL,
+    PLUG,
+    PRESSURE,
+    STEADY,
+    STIRRED,
+    Outcome,
+)
 
 _USED = (
     COMPOSED, COMPRESSED, FED, FLOW, FORMULAS, HEATING, MIXTURES, MOLECULES, MOVING,
@@ -82,15 +91,20 @@ class MultistepRunner:
     ) -> None:
         """Integrate all zones and fill `outcome`."""
         options, bound = problem.options, dict(problem.bound + problem.matter)
-        tables, used = _tables(problem, bound), _used(bound)
+        tables, history, used = _tables(problem, bound), zones.history, _used(bound)
+        del used[HEATING]  # `Chemistry.work` tells it
+        if used[EXCHANGES] and bound[FLOW] == STIRRED and bound[WALLED] == NO_WALL:
+            # A wall through which no heat passes.
+            used[WALLED], history = STEADY, history._replace(wall=np.array([[0.0, 1.0]]))
+        alone = used | common_bindings(problem.mechanism) | {POWERS: True}
         tanks = zones.tank_count
         if tanks > 1:
             kept = _kept(tables, bound)
             places, _ = room.places_of(room.shapes_of(tables, bound[SELF_HEATING], kept), 0)
             device.run(
-                cpu_kernel(integrate_networks_cpu, tuple(used.items())), zones.count // tanks,
-                tables._replace(absolute=problem.tolerances[: tables.absolute.size]), places,
-                zones.history, grid, options.rtol, options.max_steps, tanks, outcome, piece=1,
+                cpu_kernel(integrate_networks_cpu, tuple(alone.items())), zones.count // tanks,
+                tables, places, with_common_rows(history, problem), grid, options.rtol,
+                options.max_steps, tanks, outcome, piece=1,
                 finished=lambda start, stop: finished(start * tanks, stop * tanks),
             )  # fmt: skip
             return
@@ -102,17 +116,16 @@ class MultistepRunner:
         by_zone = by_zone or bound[FLOW] == PLUG or bound[WALLED] == CHANGING
         by_zone = by_zone or (bound[TIMED] and (not bound[COMPRESSED] or bound[FLOW] != CLOSED))
         if by_zone:
-            kernel, piece, grain = integrate_cpu, 1, None
+            kernel, piece, grain, used = integrate_cpu, 1, None, alone
+            history = with_common_rows(history, problem)
         else:
             kernel, piece, used[WIDTH] = integrate_lanes_cpu, LANES, LANES
             # A lane that is free takes the next zone of a range: long ranges keep lanes busy.
             ranges = 4 * device.core_count if device.core_count > 1 else 1
             grain = LANES * -(-zones.count // (LANES * ranges))
         device.run(
-            cpu_kernel(kernel, tuple(used.items())), zones.count,
-            tables._replace(absolute=problem.tolerances[: tables.absolute.size]),
-            zones.history, grid, options.rtol, options.max_steps, outcome,
-            finished=finished, piece=piece, grain=grain,
+            cpu_kernel(kernel, tuple(used.items())), zones.count, tables, history, grid,
+            options.rtol, options.max_steps, outcome, finished=finished, piece=piece, grain=grain,
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
@@ -128,7 +141,8 @@ def group_launch(problem: Problem, device: Device, warps: int = 1) -> BlockLaunc
     """The kernel with a warp for every zone or network of tanks, by the warps in a block."""
     bound = dict(problem.bound + problem.matter)
     tables, used = _tables(problem, bound), _used(bound)
-    tables = tables._replace(absolute=problem.tolerances[: tables.absolute.size])
+    if not bound[POWERS]:
+        tables = tables._replace(powers=())
     entries = tables.plan.column.size + 1
     derivatives = 3 * (tables.reactions.left.shape[1] + tables.reactions.right.shape[1])
     derivatives += tables.slopes.power.shape[1]
@@ -174,7 +188,9 @@ def _kept(tables: Chemistry, bound: dict[Any, Any]) -> int:
 
 
 def _tables(problem: Problem, bound: dict[Any, Any]) -> Chemistry:
-    return _chemistry(problem.mechanism, bound[SELF_HEATING], bound[MOVING])
+    tables = _chemistry(problem.mechanism, bound[SELF_HEATING], bound[MOVING])
+    absolute = problem.tolerances[: tables.absolute.size]
+    return tables._replace(absolute=absolute, work=0.0 if bound[HEATING] == PRESSURE else 1.0)
 
 
 @lru_cache(maxsize=32)

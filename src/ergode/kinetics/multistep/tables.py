@@ -112,7 +112,9 @@ class Chemistry(NamedTuple):
     shift: np.ndarray  # float64 [2, species_count]: A_i and B_i of ln q_i
     invariants: np.ndarray  # float64 [invariant_count, species_count]
     absolute: np.ndarray  # float64 [variable_count]: absolute tolerances
-    powers: Any = ()  # ``()`` where no reaction has one
+    powers: Any  # `Powers`; ``()`` in kernels of GPUs where no reaction has one
+    # Whether energies are internal ones: 1, and 0 for enthalpies, at constant pressure.
+    work: float = 1.0
     schedule: Any = ()  # for a warp (see `schedule`)
 
 
@@ -135,7 +137,7 @@ def chemistry_of(mechanism: Mechanism, *, heats: bool, moving: int = STILL) -> C
         _laws_of(mechanism, heats), reactions, slopes, plan,
         mechanism.thermo.polynomials, _shift_of(mechanism), mechanism.invariants,
         np.zeros(count + heats + moving),
-        entries.powers if entries.powers.power_count else (),
+        entries.powers,
     )  # fmt: skip
 
 
@@ -282,7 +284,8 @@ def _laws_of(mechanism: Mechanism, heats: bool) -> Laws:
     idle = ("parameters", "prefactor", "slot_start", "dependent_start", "dependent",
             "dependent_slope", "efficiency", "reverse", "forward", "reverse_start",
             "reverse_species", "reverse_change")  # fmt: skip
-    rates = rates._replace(**dict.fromkeys(idle, ()))
+    # Only the number of orders is read, which are floats where there are powers.
+    rates = rates._replace(order=rates.order.astype(np.float64), **dict.fromkeys(idle, ()))
     # Coefficients are of concentrations here: no power of the density is applied.
     return Laws(
         np.ascontiguousarray(exponent[term]), term.astype(np.uint32), every.slot_count,

@@ -28,10 +28,10 @@ from ergode.core.compiler.language import (
 from ergode.core.group import ONE, barrier, meet, share, total_of
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_of, wall_at
-from ergode.kinetics.kernel_options import EXCHANGES, HEATING, OWN_TOLERANCES, SELF_HEATING, SUNLIT
+from ergode.kinetics.kernel_options import EXCHANGES, OWN_TOLERANCES, SELF_HEATING, SUNLIT
 from ergode.kinetics.multistep import activities, corrector, formulas, nordsieck
 from ergode.kinetics.multistep.conditions import put_formula_inputs
-from ergode.kinetics.multistep.outside import begin_kept, put_first
+from ergode.kinetics.multistep.outside import begin_kept, put_first, work_of
 from ergode.kinetics.multistep.room import ARRAYS, clear
 from ergode.kinetics.multistep.tank_in_hand import (
     CAPACITY,
@@ -50,7 +50,6 @@ from ergode.kinetics.multistep.tank_in_hand import (
     tank_size,
 )
 from ergode.kinetics.network.projection import conserved
-from ergode.kinetics.tables import PRESSURE
 from ergode.models.constants import GAS_CONSTANT
 
 # --- device functions -----------------------------------------------------------------------------
@@ -91,7 +90,7 @@ def put_outflow(tank):
     if SELF_HEATING:
         zone, y, species = tank.zone, tank.vectors.y, tank.zone.matter.shape[1]
         energy, capacity = activities.energy_of_zone(zone, y)
-        if HEATING != PRESSURE:
+        if work_of(zone) != 0.0:
             gas = GAS_CONSTANT * activities.sum_of_amounts(zone, y)
             energy, capacity = energy + gas * zone.hot[0, 0], capacity + gas
         barrier(zone.group)
@@ -102,6 +101,7 @@ def put_outflow(tank):
 
 
 @noinline_cuda
+@noinline_cpu
 def put_entering(net, tank, k):
     """Put what flows into a tank: amounts, and their enthalpy; ends in a barrier."""
     species, feed = tank.zone.matter.shape[1], history_of(net.conditions, net.first + k).inflow
@@ -219,6 +219,7 @@ def put_weights(net, rtol):
         formulas.put_weights(absolute, relative, vectors.history, vectors.weight, net.group)
 
 
+@noinline_cpu
 def begin(net, span):
     """Begin all tanks with order 1; returns the first step."""
     h = span
@@ -249,6 +250,7 @@ def begin(net, span):
     return h
 
 
+@noinline_cpu
 def put_right(net, k, gamma, factored):
     """Put the right-hand side of an iteration."""
     tank = by_reference(in_hand(net, k))
@@ -270,6 +272,7 @@ def put_right(net, k, gamma, factored):
     barrier(net.group)
 
 
+@noinline_cpu
 def sweep(net, k):
     """Solve for one tank, with what is known of others; returns the square of the change."""
     tank = by_reference(in_hand(net, k))
@@ -286,7 +289,7 @@ def sweep(net, k):
                 b[i] += weight * other.step[i]
             if SELF_HEATING:
                 brought, gas = 0.0, 0.0
-                if HEATING != PRESSURE:
+                if work_of(tank.zone) != 0.0:
                     (kept,) = apart(net, j)
                     gas = GAS_CONSTANT * kept[2]
                 for i in no_unroll(share(net.group, 0, species)):
@@ -307,6 +310,7 @@ def sweep(net, k):
     return total_of(net.group, total, 0) / b.size
 
 
+@noinline_cpu
 def correct(net, h, allowed, kept, anew, sweeps):
     """Solve for a step of all tanks, whose predictions are in the histories (see `corrector`)."""
     gamma, again = h / net.gain[1], anew
@@ -399,6 +403,7 @@ def put_rates_of_tank(net, k, gamma, renews, factors):
     return 0.0
 
 
+@noinline_cpu
 def settle(net, gamma, sweeps):
     """Put the corrections of energies and sums, after an iteration that has converged."""
     if EXCHANGES:

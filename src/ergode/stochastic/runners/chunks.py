@@ -70,9 +70,10 @@ def simulate_chunks(
 
     Raises a KeyboardInterrupt if no realization was simulated before Ctrl-C.
     """
-    status = np.full(total, Status.NOT_RUN, np.uint8)
     firings = np.zeros(total, np.int64)
     rows = np.zeros(total, np.int64)
+    # It is written: the last, as memory that does not suffice is then told at once.
+    status = np.full(total, Status.NOT_RUN, np.uint8)
     leaps = []
 
     def most() -> int:
