@@ -88,11 +88,11 @@ def density(output, parameters):
 def initial_states(output, initial):
     return ergode.trajectories.integrate(
         ergode.VectorField(decay, list(initial), ["k"]), times=TIMES, initial=initial,
-        parameters={"k": 1.0}, device="cpu:1",
+        parameters={"k": 1.0}, dense_output=True, device="cpu:1",
     )  # fmt: skip
 
 
-integrate = partial(of_field, "integrate", times=TIMES)
+integrate = partial(of_field, "integrate", times=TIMES, dense_output=True)
 CALLS = [
     *(("epidemics", one, epidemics) for one in ("counts", "statistics", "line_list")),
     *(
@@ -160,6 +160,11 @@ def test_every_name_of_a_result_is_refused(engine, output, call):
 
 def test_one_value_labels_nothing():
     assert integrate("", {"state": 0.5})["state"].dims == ("time", "variable")
+
+
+def test_a_power_is_a_label_where_no_polynomials_are_returned():
+    found = of_field("integrate", "", ergode.grid(power=[0.5, 1.0]), times=TIMES)
+    assert found["state"].dims == ("power", "time", "variable")
 
 
 def test_a_parameter_of_an_epidemic_is_a_label_with_one_value_too():
