@@ -49,30 +49,33 @@ MEMORYLESS = ergode.CompartmentModel.seir(
 HALF = ergode.ByAttribute("third", {0: 0.0, 1: 1.0, 2: 0.5})  # who takes part
 
 
-def everything():
-    """All measures, begun and stopped at times and by counts."""
+def everything(day=1.0):
+    """All measures, begun and stopped at times and by counts, where a day is `day` long."""
     return [
-        ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7, delay=1, isolation=10, tracing=0.3,
-                       tracing_delay=0.5, quarantine=6, contacts_among=HALF),
-        ergode.Testing({"I": 0.8}, fraction=0.5, delay=1, isolation=8, among=HALF,
-                       release_after=3, release_every=1, tracing=0.4, quarantine=9,
-                       test_contacts=True),
-        ergode.Testing({"I": 0.8, "E": 0.2}, capacity=3, isolation=10, tracing=0.5, quarantine=4,
-                       start=ergode.Trigger("I", 20), stop=ergode.Trigger("I", 10, below=True)),
-        ergode.Testing({"I": 0.8}, capacity=2, wait=False, isolation=10),
-        ergode.ContactTracing("I", detection=0.5, detection_delay=1, tracing=0.4,
-                              tracing_delay=0.5, quarantine=10, reduction=0.5),
-        ergode.Isolation("I", fraction=0.5, delay=1, start=ergode.Trigger("I", 15),
+        ergode.Testing({"E": 0.3, "I": 0.9}, rate=1 / 7 / day, delay=day, isolation=10 * day,
+                       tracing=0.3, tracing_delay=0.5 * day, quarantine=6 * day,
+                       contacts_among=HALF),
+        ergode.Testing({"I": 0.8}, fraction=0.5, delay=day, isolation=8 * day, among=HALF,
+                       release_after=3 * day, release_every=day, tracing=0.4,
+                       quarantine=9 * day, test_contacts=True),
+        ergode.Testing({"I": 0.8, "E": 0.2}, capacity=3, period=day, isolation=10 * day,
+                       tracing=0.5, quarantine=4 * day, start=ergode.Trigger("I", 20),
+                       stop=ergode.Trigger("I", 10, below=True)),
+        ergode.Testing({"I": 0.8}, capacity=2, period=day, wait=False, isolation=10 * day),
+        ergode.ContactTracing("I", detection=0.5, detection_delay=day, tracing=0.4,
+                              tracing_delay=0.5 * day, quarantine=10 * day, reduction=0.5),
+        ergode.Isolation("I", fraction=0.5, delay=day, start=ergode.Trigger("I", 15),
                          stop=ergode.Trigger("I", 5, below=True)),
-        ergode.Vaccination(fraction=0.5, efficacy=[0.3, 0.6], interval=20, rollout=10, start=5),
-        ergode.Vaccination(fraction=0.5, efficacy=[0.3, 0.6], interval=20, dose_rate=5,
-                           start=ergode.Trigger("I", 30)),
+        ergode.Vaccination(fraction=0.5, efficacy=[0.3, 0.6], interval=20 * day,
+                           rollout=10 * day, start=5 * day),
+        ergode.Vaccination(fraction=0.5, efficacy=[0.3, 0.6], interval=20 * day,
+                           dose_rate=5 / day, start=ergode.Trigger("I", 30)),
         ergode.LayerClosure(reduction=0.1, start=ergode.Trigger("I", 30),
                             stop=ergode.Trigger("I", 20, below=True)),
-        ergode.LayerClosure(reduction=0.1, start=20, duration=10),
+        ergode.LayerClosure(reduction=0.1, start=20 * day, duration=10 * day),
         ergode.Capacity("H", 4, instead="N"),
-        ergode.Testing({"I": 0.7}, rate=0.2, isolation=3, start=ergode.Trigger("I", 25),
-                       stop=ergode.Trigger("I", 15, below=True)),
+        ergode.Testing({"I": 0.7}, rate=0.2 / day, isolation=3 * day,
+                       start=ergode.Trigger("I", 25), stop=ergode.Trigger("I", 15, below=True)),
     ]  # fmt: skip
 
 
@@ -138,14 +141,24 @@ def test_doses_of_a_programme_are_given_at_its_rate():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-def test_the_unit_of_time_has_no_effect_where_isolations_end_and_begin_at_once(device):
-    """Tenths of days are rounded, and days are not: 3.1 + 0.2 + 0.1 is no 3.1 + 0.3."""
+@pytest.mark.parametrize("sds", [(2, 5, 1, 1, 5), None])
+def test_the_unit_of_time_has_no_effect_where_moments_coincide(device, sds):
+    """Tenths of days are rounded, and days are not: 3.1 + 0.2 + 0.1 is no 3.1 + 0.3.
+
+    Isolations end and begin at once, and where stays have one length also at the end of stays.
+    """
 
     def in_units_of(day):
-        days = {"E": (3, 2), "I": (9, 5), "H": (7, 1), "N": (7, 1), "R": (30, 5)}  # mean and sd
-        stays = {name: ergode.Gamma(mean=m * day, sd=s * day) for name, (m, s) in days.items()}
+        means = {"E": 3, "I": 9, "H": 7, "N": 7, "R": 30}
+        if sds:
+            stays = {
+                name: ergode.Gamma(mean=mean * day, sd=sd * day)
+                for (name, mean), sd in zip(means.items(), sds, strict=True)
+            }
+        else:
+            stays = {name: ergode.Deterministic(mean * day) for name, mean in means.items()}
         model = ergode.CompartmentModel(
-            HOSPITAL.compartments, [ergode.Infection("S", "E", {"I": 0.05 / day})],
+            HOSPITAL.compartments, [ergode.Infection("S", "E", {"I": 0.1 / day})],
             [replace(one, holding_time=stays[one.compartment]) for one in HOSPITAL.progressions],
         )  # fmt: skip
         tests = ergode.Testing(
@@ -153,8 +166,9 @@ def test_the_unit_of_time_has_no_effect_where_isolations_end_and_begin_at_once(d
             release_after=2 * day, release_every=day, tracing=0.5, quarantine=9 * day,
             test_contacts=True,
         )  # fmt: skip
-        return by_third(
-            [tests], model=model, times=np.arange(61.0) * day, device=device,
+        return run(
+            [tests, *everything(day)], model=model, times=np.arange(61.0) * day, device=device,
+            include=("entries", "avoided"), strata="third", precision="float64",
             initial={"I": ergode.Seeds(20, age=2 * day)},
         )  # fmt: skip
 

@@ -240,7 +240,7 @@ def _tally_all_holds(epidemic, results, thread):
     for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
         row = position // node_count
         tally_holds(
-            results.moves[row], epidemic.tables, epidemic.tracing, position,
+            results.moves[row], epidemic.tables, epidemic.tracing, epidemic.paths, position,
             position - row * node_count,
         )  # fmt: skip
 

@@ -26,7 +26,7 @@ from ergode.epidemics.shared.arcs import (
     target_of,
 )
 from ergode.epidemics.shared.atomics import fence, lower_to, raise_to
-from ergode.epidemics.shared.clock import at_moment, earlier, later, precedes
+from ergode.epidemics.shared.clock import at_moment, earlier, later, precedes, settled
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.counts import POSITIVE, TESTS, tally, tally_hold
 from ergode.epidemics.shared.detection import (
@@ -64,6 +64,7 @@ from ergode.epidemics.windows.state import (
     is_wait,
     moves_of,
     stay_of,
+    until_of,
 )
 
 _NEVER = float("inf")
@@ -268,7 +269,7 @@ def is_negative(epidemic, k, position, node, moves, moment, replicate):
     paths = epidemic.paths
     here = compartment_of(paths, position)
     for j in range(moves):
-        if paths.time[j, position] < moment and not (
+        if precedes(paths.time[j, position], moment) and not (
             HAS_QUEUES and is_wait(paths, j, position, here)
         ):
             here = destination(paths, j, position)
@@ -333,7 +334,7 @@ def _find(epidemic, moves, starts, k, place, count, moment):
         stay = np.int32(stay_of(paths, position))
         here = compartment_of(paths, position)
         for j in range(count):
-            if paths.time[j, position] < moment and not (
+            if precedes(paths.time[j, position], moment) and not (
                 HAS_QUEUES and is_wait(paths, j, position, here)
             ):
                 stay += np.int32(1)
@@ -456,7 +457,7 @@ def begin_holds(tracing, k, position):
         tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
 
 
-def tally_holds(moves, tables, tracing, position, node):
+def tally_holds(moves, tables, tracing, paths, position, node):
     """Count the quarantines of a node that began in a window: they overlap, so they are one.
 
     A window is shorter than any quarantine.
@@ -473,6 +474,9 @@ def tally_holds(moves, tables, tracing, position, node):
                 tracing.again[k, position] = at_moment(tables.moments, again)
             tracing.held[k, position] = bits(to_bits(until))
             tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
+        if HAS_RELEASE:
+            again = settled(tracing.again[k, position], until_of(paths, position))
+            tracing.again[k, position] = again
 
 
 def carry_out(moves, outgoing, tables, tracing, starts, position, node, end, seed, replicate):
