@@ -8,10 +8,10 @@ also in the last row.  So the grid that kernels read is a little later than the 
 Contact times have a continuous distribution, except those of instantaneous meetings.  The end of a
 stay, a detection or a quarantine may coincide with a meeting, an importation or the start of
 contact tracing.  It is then set to exactly that time (`at_moment`), so that the order of
-simultaneous events is well defined.  A test that may end an isolation is likewise set to the end of
-the node's stay, before which it is made; and an isolation that begins at the moment of the test goes
-on.  Calendars and other measures begin and end at their times;
-they are evaluated a little `later`.
+simultaneous events is well defined.  A test that may end an isolation is likewise set to the end
+of the node's stay, before which it is made; and an isolation that begins at the moment of the test
+goes on.  Calendars and other measures begin and end at their times; they are evaluated a little
+`later`.
 """
 
 from __future__ import annotations
