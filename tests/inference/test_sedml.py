@@ -123,6 +123,13 @@ def test_courses_sweeps_data_reports_and_plots(archive, name):
         ('dataReference="t"', 'dataReference="x"', "'x', which is missing"),
         ("</sedML>", "", "not XML"),
         ("symbol:time", "symbol:other", "symbol 'urn:sedml:symbol:other'"),
+        ('numberOfPoints="', 'numberOfPoints="1e999', "has inf steps"),
+        ('source="decay.xml"', 'source="#fast"', "is made of itself"),
+        (
+            '<uniformRange id="r" start="0.1" end="0.3" numberOfPoints="2" type="linear"/>',
+            '<vectorRange id="r"><value>two</value></vectorRange>',
+            "vectorRange 'r': could not",
+        ),
     ],
 )
 def test_what_is_not_supported_is_named(archive, old, new, message):

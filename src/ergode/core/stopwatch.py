@@ -33,7 +33,7 @@ class _Compiling:
         self._ended = self._told = -_SILENCE
         self._lately = 0.0  # without longer breaks
         self._timer: Timer | None = None
-        self.is_quiet = False
+        self.quiet = 0  # calls under way that asked for silence
 
     def begin(self) -> None:
         with self._lock:
@@ -41,7 +41,7 @@ class _Compiling:
                 self._since = perf_counter()
                 if self._since - self._ended > _PATIENCE:
                     self._lately = 0.0
-                if not self.is_quiet and _somebody_waits():
+                if self.quiet == 0 and _somebody_waits():
                     self._timer = Timer(max(_PATIENCE - self._lately, 0.0), self._tell)
                     self._timer.daemon = True
                     self._timer.start()
@@ -69,6 +69,10 @@ class _Compiling:
             file=sys.stderr, flush=True,
         )  # fmt: skip
 
+    def hush(self, more: int) -> None:
+        with self._lock:
+            self.quiet += more
+
     def seconds(self) -> float:
         with self._lock:
             now = perf_counter() - self._since if self._under_way else 0.0
@@ -83,12 +87,11 @@ def _somebody_waits() -> bool:
 @contextmanager
 def quiet(wanted: bool) -> Iterator[None]:
     """Within this block the user is not told that kernels are compiled, if this is wanted."""
-    before = _compiling.is_quiet
-    _compiling.is_quiet = before or wanted
+    _compiling.hush(wanted)
     try:
         yield
     finally:
-        _compiling.is_quiet = before
+        _compiling.hush(-wanted)
 
 
 class _Running(local):

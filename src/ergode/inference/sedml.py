@@ -33,6 +33,7 @@ _TIME = "urn:sedml:symbol:time"
 # KiSAO's terms of exact stochastic methods, and of leaps.
 _STOCHASTIC = {"27", "28", "29", "38", "82", "241", "331", "333", "350"}
 _LEAPS = {"39", "40", "45", "74", "84"}
+_MOST_STEPS = 10**8
 _TARGET = re.compile(r"/(?:\w+:)?(\w+)\[@(?:id|name)=['\"]([^'\"]+)['\"]\](?:/@(\w+))?$")
 
 
@@ -214,12 +215,17 @@ def read_sedml(path: str | os.PathLike[str]) -> SedExperiment:
         return _Reader(f"{file}/{names[0]}", member(Path(names[0]).name), member).read()
 
 
-def _plain(text: str, source: str) -> ElementTree.Element:
-    """The root of a document; its tags have no namespaces."""
+def _parsed(text: str, source: str) -> ElementTree.Element:
+    """The root of a document."""
     try:
-        root = ElementTree.fromstring(text)
+        return ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         raise ReadError(f"{source}: not XML: {error}") from None
+
+
+def _plain(text: str, source: str) -> ElementTree.Element:
+    """The root of a document; its tags have no namespaces."""
+    root = _parsed(text, source)
     for one in root.iter():
         one.tag = str(one.tag).rpartition("}")[2]
     return root
@@ -266,6 +272,13 @@ class _Reader:
                 break
         raise self.refuse(f"{owner.tag} '{owner.get('id')}' needs a number {names[0]}")
 
+    def steps(self, owner: ElementTree.Element) -> int:
+        """How many steps a time course or a range has."""
+        count = self.number(owner, "numberOfSteps", "numberOfPoints")
+        if not (0 <= count <= _MOST_STEPS and count.is_integer()):
+            raise self.refuse(f"{owner.tag} '{owner.get('id')}' has {count:g} steps")
+        return int(count)
+
     def target(self, text: str | None) -> tuple[str, str, str | None]:
         """Tag, id and attribute that an XPath names."""
         match = _TARGET.search(text or "")
@@ -303,17 +316,22 @@ class _Reader:
                 raise self.refusal(one)
         return SedExperiment(tasks, generators, reports, plots)
 
-    def text_of_model(self, one: ElementTree.Element) -> str:
-        """SBML of a model, with its changes."""
+    def text_of_model(self, one: ElementTree.Element, above: tuple[str, ...] = ()) -> str:
+        """SBML of a model, with its changes; those `above` are made of it."""
         source = one.get("source", "")
         if "sbml" not in one.get("language", "sbml").lower():
             raise self.refuse(f"model '{one.get('id')}' is in {one.get('language')}; expected SBML")
         base = source.removeprefix("#")
-        text = self.text_of_model(self.by_id[base]) if base in self.by_id else self.fetch(source)
+        if base in above:
+            raise self.refuse(f"model '{base}' is made of itself")
+        if base in self.by_id:
+            text = self.text_of_model(self.by_id[base], (*above, base))
+        else:
+            text = self.fetch(source)
         changes = one.findall("listOfChanges/*")
         if not changes:
             return str(text)
-        root = ElementTree.fromstring(text)
+        root = _parsed(text, source)
         for change in changes:
             if change.tag != "changeAttribute":
                 raise self.refusal(change)
@@ -340,7 +358,7 @@ class _Reader:
             self.number(course, name)
             for name in ("initialTime", "outputStartTime", "outputEndTime")
         )
-        count = int(self.number(course, "numberOfSteps", "numberOfPoints"))
+        count = self.steps(course)
         algorithm = course.find("algorithm")
         term = "" if algorithm is None else algorithm.get("kisaoID", "")
         term = term.rpartition(":")[2].lstrip("0")
@@ -381,11 +399,14 @@ class _Reader:
 
     def range(self, one: ElementTree.Element) -> np.ndarray:
         if one.tag == "vectorRange":
-            return np.array([float(value.text or "nan") for value in one.iter("value")])
+            try:
+                return np.array([float(value.text or "") for value in one.iter("value")])
+            except ValueError as error:
+                raise self.refuse(f"vectorRange '{one.get('id')}': {error}") from None
         if one.tag != "uniformRange":
             raise self.refusal(one)
         ends = self.number(one, "start"), self.number(one, "end")
-        count = int(self.number(one, "numberOfSteps", "numberOfPoints")) + 1
+        count = self.steps(one) + 1
         make: Any = np.geomspace if one.get("type") == "log" else np.linspace
         return np.asarray(make(*ends, count))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -139,10 +140,10 @@ def simulate(
     continuous_above : float, optional
         For ``"hybrid"``: molecules from which a species may be continuous, at least 100; 1000 is
         usual. A reaction obeys the chemical Langevin equation while every species that it changes
-        has so many molecules and it fires often, and fires one by one otherwise; it goes back below
-        half of these limits. Its firings then become a whole number, which keeps all means and
-        conserved quantities. Amounts are real numbers while a reaction that changes them is
-        continuous. The default `tolerance` is 1e-4 then. Not for ``output="events"``.
+        has so many molecules and it fires often. Below half of these limits it fires one by one
+        again. Its firings then become a whole number, which keeps all means and conserved
+        quantities. Amounts are real numbers while a reaction that changes them is continuous. The
+        default `tolerance` is 1e-4 then. Not for ``output="events"``. ``device="auto"`` is the CPU.
     rounding : {"stochastic", "nearest", "down"}, optional
         How events round assigned values to integers, if their `ergode.Event` does not specify it.
     max_firings : int
@@ -243,6 +244,9 @@ def simulate(
     asked = methods.named(method)
     layout = sweep_of(network, parameters, initial, results.names("stochastic", output))
     apart = replicates_apart(numbers, layout.count, common_random_numbers)
+    parted = _parted(continuous_above, output)
+    if parted and device == "auto":
+        device = replace(devices.resolve("cpu"), reason="for continuous_above")
     device = devices.resolve(device)
     values, start = (
         {name: layout.rows[name] for name in given or {}} for given in (parameters, initial)
@@ -253,7 +257,6 @@ def simulate(
         f"an array for {total:,} realizations (replicates of all points)",
         "use fewer replicates or points",
     )
-    parted = _parted(continuous_above, output)
     tables = build(
         network,
         values,

@@ -87,7 +87,8 @@ def passages(
         one length are swept together, as points; those of a grid are crossed. Starts that differ
         in amounts alone share one solution.
     replicates : int, optional
-        Simulate so many paths from each start. None: solve the master equation.
+        Number of paths that are simulated from each start. By default none: the master equation is
+        solved.
     seed : int
         Key of all random numbers, 0 to 2^64 - 1.
     method, device, max_firings

@@ -58,6 +58,8 @@ def test_linear_networks_have_their_exact_moments():
         covariance = exact["covariance"].values
         variance = np.diagonal(covariance, axis1=-2, axis2=-1)
         agree(found, exact["mean"].values, variance, kurtosis, error)
+    anywhere = run(CHAIN, times, replicates=2, device="auto")
+    assert anywhere.attrs["device_reason"] == "for continuous_above"
 
 
 def test_a_law_is_that_of_the_master_equation():

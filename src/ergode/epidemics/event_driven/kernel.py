@@ -37,7 +37,7 @@ from ergode.epidemics.event_driven.measures import (
     pull_triggers,
     put_in_quarantine,
     quarantines,
-    settle_tests,
+    snap_tests,
     test_for_release,
     test_line,
 )
@@ -552,7 +552,7 @@ def _enter(queue, event, move, entry, tables, nodes, run):
     if HAS_BIRTHS:
         await_birth(queue, tables, nodes, node, time, run)
     if HAS_RELEASE:
-        settle_tests(queue, tables, nodes, node, run)
+        snap_tests(queue, tables, nodes, node, run)
     if HAS_TRACING:
         await_detection(queue, tables, node, stays[node], compartment, entry, leaves, run)
     if HAS_LINES:

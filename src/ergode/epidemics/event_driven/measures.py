@@ -17,7 +17,7 @@ from ergode.epidemics.event_driven.state import (
     RETEST,
 )
 from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, layer_of, target_of
-from ergode.epidemics.shared.clock import at_moment, later, precedes, settled
+from ergode.epidemics.shared.clock import at_moment, later, precedes, snapped
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.counts import (
     POSITIVE,
@@ -195,14 +195,14 @@ def put_in_quarantine(queue, tables, nodes, k, node, time, contact, run):
 def _queue_release(queue, tables, nodes, k, node, time, column, run):
     """Queue the next test that may end an isolation."""
     moment = at_moment(tables.moments, time + tables.interventions.traced[k, column])
-    _queue_test(queue, tables, nodes, k, node, settled(moment, nodes.until[node]), run)
+    _queue_test(queue, tables, nodes, k, node, snapped(moment, nodes.until[node]), run)
 
 
-def settle_tests(queue, tables, nodes, node, run):
+def snap_tests(queue, tables, nodes, node, run):
     """Tests that may end an isolation at the end of a node's new stay are before that end."""
     for k in range(tables.interventions.kind.size):
         pending = real(nodes.quarantine[k, node, 3])
-        moment = settled(pending, nodes.until[node])
+        moment = snapped(pending, nodes.until[node])
         if moment != pending:
             _queue_test(queue, tables, nodes, k, node, moment, run)
 

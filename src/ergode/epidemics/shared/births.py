@@ -107,10 +107,7 @@ def check_births(model: CompartmentModel, stages: Any, initial: Any, horizon: fl
 
 
 def next_birth(births, stages, compartment, mother, after, before, seed, replicate):
-    """The first birth by a person in a compartment, later than `after` and before `before`.
-
-    It is infinite if there is none.
-    """
+    """Time of the first birth by a person in a compartment, within two times; else infinity."""
     share = births.share[compartment]
     rate = stages.a[births.unborn]
     if not (share > 0.0 and rate > 0.0):

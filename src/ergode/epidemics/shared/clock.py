@@ -92,8 +92,8 @@ def precedes(first, second):
     return later(first) < second
 
 
-def settled(time, other):
-    """A time that equals another one as exactly that, else as it is."""
+def snapped(time, other):
+    """Another time if both are equal, else this time as it is."""
     if precedes(time, other) or precedes(other, time):
         return real(time)
     return real(other)

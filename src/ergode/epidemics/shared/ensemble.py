@@ -152,7 +152,7 @@ class Ensemble(ABC):
         return each if self.stratum_count > 1 else each[..., 0]
 
     def all_born(self, found: Any) -> int | None:
-        """The first of some replicates whose unborn nodes are all born; None if there is none."""
+        """The first of some replicates in which no node is unborn any more, if there is one."""
         if self._unborn < 0:
             return None
         left = self._columns(found[0], self._unborn, self._unborn + 1)[:, -1]

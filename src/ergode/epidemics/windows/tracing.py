@@ -26,7 +26,7 @@ from ergode.epidemics.shared.arcs import (
     target_of,
 )
 from ergode.epidemics.shared.atomics import fence, lower_to, raise_to
-from ergode.epidemics.shared.clock import at_moment, earlier, later, precedes, settled
+from ergode.epidemics.shared.clock import at_moment, earlier, later, precedes, snapped
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.counts import POSITIVE, TESTS, tally, tally_hold
 from ergode.epidemics.shared.detection import (
@@ -219,16 +219,9 @@ def _is_held(epidemic, starts, k, shift, node, moves, time, replicate):
         first = looks == 2
         held = until > later(moment) if first else settled
         held = held or _is_newly_held(
-            epidemic,
-            starts,
-            k,
-            shift,
-            node,
-            moves,
-            earlier(until) if first else time,
-            since,
+            epidemic, starts, k, shift, node, moves, earlier(until) if first else time, since,
             replicate,
-        )
+        )  # fmt: skip
         if first and held and is_negative(epidemic, k, position, node, moves, moment, replicate):
             since = moment
             settled = False
@@ -475,7 +468,7 @@ def tally_holds(moves, tables, tracing, paths, position, node):
             tracing.held[k, position] = bits(to_bits(until))
             tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
         if HAS_RELEASE:
-            again = settled(tracing.again[k, position], until_of(paths, position))
+            again = snapped(tracing.again[k, position], until_of(paths, position))
             tracing.again[k, position] = again
 
 

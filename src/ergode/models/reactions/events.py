@@ -48,7 +48,6 @@ class Event:
         How a stochastic simulation rounds assigned amounts to whole molecules: ``"stochastic"``
         rounds 2.3 up with probability 0.3, which keeps the mean. If not given, an assignment that
         may give a fraction is refused.
-
     at_begin : bool
         Whether the assignments are made at the begin of a run, and only there: before any trigger
         is looked at, in the order in which such events are listed. The trigger is not used. So

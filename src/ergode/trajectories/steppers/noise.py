@@ -103,7 +103,7 @@ def place_in_cell(t, h, goal, soonest, width):
 
 
 def increment_in_cell(width, source, trajectory, variable, cell, level, number):
-    """`increment` over a dyadic part of a cell: 2^`level` parts, of which this is `number`."""
+    """`increment` over one of the 2^`level` equal parts of a cell: the one with this `number`."""
     path = trajectory // source[2] if SHARED else trajectory
     entity = cell * VARIABLES + variable
     w0, w1, w2, w3 = draw_words(source[0], path, entity, WIENER_TREE, np.uint32(0))
