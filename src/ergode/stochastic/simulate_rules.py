@@ -186,10 +186,10 @@ def _device_for(asked: str | Device) -> Device:
     """
     if asked == "auto":
         return replace(devices.resolve("cpu"), reason="rules are simulated on the CPU")
-    device = devices.resolve(asked)
-    if device.is_cuda:
+    named = asked.startswith("cuda") if isinstance(asked, str) else asked.is_cuda
+    if named:
         raise PlanError(
             f"device={asked!r}: rules are simulated on the CPU only; use device='cpu', or the "
             "network that they generate (ergode.read_bionetgen)"
         )
-    return device
+    return devices.resolve(asked)

@@ -225,7 +225,7 @@ def _is_firing(j, net):
     return not FLOWS or j < net.change_starts.size - 1
 
 
-def settle(j, fires, t, soonest, side, one, plan, net, interruptions, work, waiting, state):
+def _interrupt(j, fires, t, soonest, side, one, plan, net, interruptions, work, waiting, state):
     """After a firing or a step: delays and events; returns what `_pass_break` does."""
     w = one.worker
     if fires and interruptions.delays[j] >= 0:
@@ -262,7 +262,7 @@ def _follow(j, t, firings, soonest, side, one, plan, net, interruptions, work, w
     if INTERRUPTED:
         if fires:
             log_firing(one.row, firings, t, j, out)
-        outcome, soonest, side, over = settle(
+        outcome, soonest, side, over = _interrupt(
             j, fires, t, soonest, side, one, plan, net, interruptions, work, waiting, state
         )
         return outcome, fired, soonest, side, over

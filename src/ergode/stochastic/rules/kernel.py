@@ -15,8 +15,9 @@ import numpy as np
 from ergode.core.compiler.language import noinline_cpu, real
 from ergode.stochastic.kernel import outcomes, realization
 from ergode.stochastic.kernel.indexing import at
+from ergode.stochastic.kernel.interruptions import moment_of, next_break
 from ergode.stochastic.kernel.next_firing import find, wait_and_choice
-from ergode.stochastic.kernel.realization import INTERRUPTED, propensity, settle
+from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.kernel.results import write as write_amounts
 from ergode.stochastic.rules.choice import choose_places, second_bound
 from ergode.stochastic.rules.graph import create, match, spread, touch
@@ -73,7 +74,8 @@ def _load(row, w, lane, lanes, net, work, state, plan):
 # ---- propensities
 
 
-def _prepare(w, t, point, plan, replicate, net, work, state):
+@noinline_cpu
+def _prepare(w, t, point, net, work, state):
     """All propensities: of every combination of places in the lists."""
     w = at(w)
     for o in range(state.observables.shape[0]):
@@ -92,11 +94,6 @@ def _prepare(w, t, point, plan, replicate, net, work, state):
                 if state.ways[at(q)] == TWO:
                     a *= np.float64(second_bound(q, w, state))
         state.propensities[w, at(j)] = a
-
-
-def _update(j, w, t, point, plan, replicate, net, work, state):
-    _prepare(w, t, point, plan, replicate, net, work, state)
-    return True
 
 
 def _total(w, state):
@@ -203,18 +200,27 @@ def change_graph(j, w, state):
 
 
 def _follow(j, t, firings, soonest, side, one, plan, net, interruptions, work, waiting, state, out):
-    w = at(one.worker)
-    outcome = change_graph(j, w, state)
+    w = one.worker
+    outcome = change_graph(j, at(w), state)
     if outcome != outcomes.DONE:
         return outcome, np.int64(0), soonest, side, False
-    _prepare(w, t, one.point, plan, one.replicate, net, work, state)
-    if INTERRUPTED:
-        outcome, soonest, side, over = settle(
-            j, True, t, soonest, side, one, plan, net, interruptions, work, waiting, state
-        )
-        return outcome, np.int64(1), soonest, side, over
-    else:
-        return outcomes.DONE, np.int64(1), soonest, side, False
+    _prepare(w, t, one.point, net, work, state)
+    if plan.moving_breaks:
+        soonest, side = next_break(w, t, 0, one.point, net, interruptions, work, waiting)
+    return outcome, np.int64(1), soonest, side, False
+
+
+# ---- breaks: there are no events, so a comparison with the time is all that they can be
+
+
+def _start(t, one, plan, net, interruptions, work, waiting, state):
+    return _pass_break(t, 0, t, 0, one, plan, net, interruptions, work, waiting, state)
+
+
+def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state):
+    _prepare(one.worker, moment_of(t, after), one.point, net, work, state)
+    soonest, side = next_break(one.worker, t, after, one.point, net, interruptions, work, waiting)
+    return outcomes.DONE, soonest, side, False
 
 
 # ---- what is observed
@@ -314,10 +320,10 @@ def _write(k, one, work, state, out):
 
 BINDINGS = {
     realization.load: _load,
+    realization.start: _start,
     realization.advance: _advance,
     realization.follow: _follow,
-    realization.prepare: _prepare,
-    realization.update: _update,
+    realization.pass_break: _pass_break,
     realization.write: _write,
 }
 """What the loop of realizations does with rules."""

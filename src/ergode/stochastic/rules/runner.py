@@ -11,7 +11,6 @@ from ergode.core import kernels
 from ergode.core.group import ALONE, KIND
 from ergode.core.words import counted
 from ergode.stochastic.kernel import realization
-from ergode.stochastic.kernel.interruptions import drawing
 from ergode.stochastic.rules import kernel
 from ergode.stochastic.rules.graph import State
 from ergode.stochastic.rules.tables import RuleTables
@@ -23,7 +22,7 @@ from ergode.stochastic.runners.threads import Shapes, WorkerRunner, waiting_rows
 @lru_cache(maxsize=1)
 def kernel_of() -> kernels.Kernel:
     """The kernel: one for all models."""
-    bindings = {**kernel.BINDINGS, **drawing(()), KIND: ALONE}
+    bindings = {**kernel.BINDINGS, KIND: ALONE}
     return kernels.kernel(realization.realize_cpu, realization.realize_cuda, bindings=bindings)
 
 

@@ -99,19 +99,17 @@ class _Builder:
         rules = [RuleArrays(rule, f"rule {rule.name or k}", words)
                  for k, rule in enumerate(model.rules, 1)]  # fmt: skip
         counted = self._counted_at_once()
-        for one in rules:
-            for reactant in one.reactants:
-                for part in reactant.anchors:
-                    self.tracked.setdefault(part.program)
+        reactants = [reactant for one in rules for reactant in one.reactants]
+        self.tracked |= {part.program: None for one in reactants for part in one.anchors}
         observed = [
             [parts_of(pattern, None, words, f"observable {one.name}") for pattern, _ in
              one.patterns] for one in model.observables
         ]  # fmt: skip
-        for one, found in zip(model.observables, observed, strict=True):
-            if one.name in counted:
+        for observable, found in zip(model.observables, observed, strict=True):
+            if observable.name in counted:
                 for parts in found:
                     if len(parts) > 1:
-                        raise PlanError(_not_local(one.name))
+                        raise PlanError(_not_local(observable.name))
                     self.tracked.setdefault(parts[0].program)
         for program in self.tracked:
             self.number(program)
