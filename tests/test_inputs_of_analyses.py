@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -81,6 +82,18 @@ NUCLEI = [
     ergode.Species("he4", mass_number=4, charge_number=2, thermochemistry=ergode.Nucleus(2.4)),
 ]
 SPACE = ergode.ReactionDiffusion(NETWORK, (3,), diffusion={"A": 0.1}, spacing=1.0)
+
+
+@cache
+def rules():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rules.bngl")
+        path.write_text(
+            "begin seed species\nA(x) 3\nend seed species\n"
+            "begin observables\nMolecules A A()\nend observables\n"
+            "begin reaction rules\nA() -> 0 1\nend reaction rules\n"
+        )
+        return ergode.read_rules(path)
 
 
 def of_cases(**more):
@@ -168,6 +181,9 @@ CASES = {
         "network": NETWORK, "times": [0, 1], "replicates": 4, "device": "cpu",
     },
     stochastic.simulate: lambda: {"network": NETWORK, "times": [0, 1], "device": "cpu"},
+    stochastic.simulate_rules: lambda: {
+        "model": rules(), "times": [0, 1], "replicates": 2, "device": "cpu",
+    },
     stochastic.simulate_space: lambda: {
         "space": SPACE, "times": [0, 1], "replicates": 2, "device": "cpu",
     },

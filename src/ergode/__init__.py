@@ -108,9 +108,10 @@ if TYPE_CHECKING:
     from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
     from ergode.models.reactions.species import Compartment, Species
     from ergode.models.reactions.thermochemistry import Nasa9Polynomials, NasaPolynomials, Nucleus
+    from ergode.models.rules.model import RuleModel
     from ergode.models.sweep import grid
     from ergode.readers.antimony import read_antimony
-    from ergode.readers.bionetgen import read_bionetgen
+    from ergode.readers.bionetgen import read_bionetgen, read_rules
     from ergode.readers.cantera import read_cantera
     from ergode.readers.contact_matrix import read_contact_matrix
     from ergode.readers.edges import read_contacts
@@ -178,6 +179,7 @@ _HOMES = {
         "ThreeBody", "WeakTable",
     ),
     "ergode.models.reactions.reaction_diffusion": ("ReactionDiffusion",),
+    "ergode.models.rules.model": ("RuleModel",),
     "ergode.models.reactions.network": ("ReactionNetwork",),
     "ergode.models.reactions.reaction": ("Reaction", "ReactionTable"),
     "ergode.models.reactions.species": ("Compartment", "Species"),
@@ -200,7 +202,7 @@ _HOMES = {
     ),
     "ergode.models.fields.vector_field": ("VectorField",),
     "ergode.readers.antimony": ("read_antimony",),
-    "ergode.readers.bionetgen": ("read_bionetgen",),
+    "ergode.readers.bionetgen": ("read_bionetgen", "read_rules"),
     "ergode.readers.cantera": ("read_cantera",),
     "ergode.readers.contact_matrix": ("read_contact_matrix",),
     "ergode.readers.edges": ("read_contacts",),
@@ -241,7 +243,7 @@ __all__ = [
     "Maneuver", "Measurement", "Mixture", "ModelError", "Nasa9Polynomials", "NasaPolynomials",
     "Nucleus", "PerformanceWarning", "Photolysis", "PlanError", "PowerLaw", "PressureLog",
     "Progression", "RateExpression", "Reaclib", "Reaction", "ReactionDiffusion",
-    "ReactionNetwork", "ReactionTable", "ReadError", "Samples", "Seeds", "Species",
+    "ReactionNetwork", "ReactionTable", "ReadError", "RuleModel", "Samples", "Seeds", "Species",
     "Station", "Status", "Tabulated", "TemperatureFit", "TemperatureTable", "TemporalContacts",
     "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
@@ -255,8 +257,8 @@ __all__ = [
     "particles", "plots", "pseudo_marginal",
     "read_antimony", "read_bionetgen", "read_cantera", "read_contact_matrix", "read_contacts",
     "read_fern", "read_gbees", "read_gbees_estimate", "read_kpp", "read_meetings", "read_petab",
-    "read_reaclib", "read_sbml", "read_sedml", "read_weak_rates", "release", "save", "simulator",
-    "stochastic",
+    "read_reaclib", "read_rules", "read_sbml", "read_sedml", "read_weak_rates", "release", "save",
+    "simulator", "stochastic",
     "synthetic_likelihood", "trajectories", "write_gbees", "write_petab",
     "write_sbml",
 ]  # fmt: skip

@@ -150,6 +150,53 @@ def test_a_normal_closure_has_means_of_the_next_order():
     np.testing.assert_allclose(np.divide(errors[:2], errors[1:]), 4.0, rtol=0.15)
 
 
+def test_a_closure_of_third_order_has_errors_of_the_next_order():
+    """Means err by the square of one over the volume; a linear network is exact."""
+    times, errors = [0.0, 0.4, 2.0], []
+    for volume in (20.0, 80.0):
+        network = ReactionNetwork(
+            {"A": int(2 * volume), "B": 0},
+            [
+                Reaction("2 A -> B", stochastic_rate_constant=1.0 / volume),
+                Reaction("B -> 2 A", rate_constant=0.8),
+            ],
+            rules={"all": "A + 2 * B"},
+        )
+        exact = ergode.stochastic.probabilities(network, times=times)
+        found = linear_noise(network, times=times, closure="third-order", tolerance=1e-10)
+        assert found.attrs["method"] == "third-order-closure"
+        np.testing.assert_allclose(found["value_mean"], 2 * volume, rtol=1e-9)
+        errors.append([float(abs(found[one] - exact[one]).max()) for one in ("mean", "variance")])
+    assert errors[0][0] < 1e-4 and errors[0][1] < 5e-3
+    np.testing.assert_allclose(np.divide(*errors), [16.0, 4.0], rtol=0.15)
+    third = linear_noise(EXPRESSION, times=[0, 1, 300.0], closure="third-order")
+    second = linear_noise(EXPRESSION, times=[0, 1, 300.0])
+    np.testing.assert_allclose(third["covariance"], second["covariance"], rtol=1e-6, atol=1e-6)
+    gene = third["third_moment"].sel(species="on").values  # of a switch: p (1 - p) (1 - 2 p)
+    p = third["mean"].sel(species="on").values
+    np.testing.assert_allclose(gene, p * (1 - p) * (1 - 2 * p), rtol=1e-5, atol=1e-7)
+
+
+def test_three_kinds_of_molecules_in_a_closure_of_third_order():
+    """Mixed third derivatives, against the master equation."""
+    network = ReactionNetwork(
+        {"A": 30, "B": 25, "C": 2},
+        [
+            Reaction("A + B -> C", rate_constant=0.05),
+            Reaction("C -> A + B", rate_constant=0.5),
+            Reaction("A + B + C -> A + B", rate_constant=2e-4),
+            Reaction("2 A + B -> 3 B", rate_constant=5e-4),
+            Reaction("B -> A", rate_constant=0.3),
+        ],
+    )
+    exact = ergode.stochastic.probabilities(network, times=[0, 0.4, 2.0])
+    found = linear_noise(network, times=[0, 0.4, 2.0], closure="third-order")
+    np.testing.assert_allclose(found["mean"], exact["mean"], atol=1e-3)
+    np.testing.assert_allclose(found["variance"], exact["variance"], atol=0.03)
+    with pytest.raises(PlanError, match="rate of reaction 'R4' is no polynomial"):
+        linear_noise(pairs(5.0), times=[0, 1], closure="third-order")
+
+
 def test_a_normal_closure_by_hand():
     """Two equations for births and pairs that annihilate, with third central moments of zero."""
     birth, dying, times = 5.0, 0.1, [0.0, 1.0, 10.0]

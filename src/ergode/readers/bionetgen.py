@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,8 @@ from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
-from ergode.readers.bngl import Text, generated
+from ergode.models.rules.model import RuleModel, Seed
+from ergode.readers.bngl import Text, generated, parsed
 from ergode.readers.bounded import file_of, located, text_of
 
 _BLOCKS = ("parameters", "species", "reactions", "groups", "functions")
@@ -152,19 +154,62 @@ def read_bionetgen(
     return _Reader(file, text_of(file), limits).network()
 
 
+def read_rules(path: str | os.PathLike[str]) -> RuleModel:
+    """Read rules of BioNetGen (``.bngl``) without the network that they generate.
+
+    `ergode.stochastic.simulate_rules` simulates them. Rules may make species without an end.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    RuleModel
+
+    Raises
+    ------
+    ReadError
+        The file does not exist, cannot be parsed, or has something that is not supported: what
+        `read_bionetgen` refuses, species of a fixed amount (``$``), and the rate laws ``Sat``,
+        ``MM`` and ``Hill``. The message names the line.
+
+    Examples
+    --------
+    >>> import ergode, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "polymer.bngl")
+    >>> _ = path.write_text(\"\"\"
+    ... begin seed species
+    ...     A(x,x) 1000
+    ... end seed species
+    ... begin observables
+    ...     Molecules Ends A(x)
+    ... end observables
+    ... begin reaction rules
+    ...     A(x) + A(x) <-> A(x!1).A(x!1) 0.001, 1
+    ... end reaction rules\"\"\")
+    >>> ergode.read_rules(path)
+    <RuleModel 'polymer': 1 molecule type, 2 rules, 1 observable>
+    """
+    file = file_of(path)
+    return _Reader(file, text_of(file), None).rule_model()
+
+
 class _Reader:
-    def __init__(self, file: Path, text: str, limits: Limits) -> None:
+    def __init__(self, file: Path, text: str, limits: Limits | None) -> None:
         self.file = file
         self.blocks: dict[str, list[_Line]] = {}
         # What only a model of rules may have: actions, and species with other numbers.
         self.odd: list[ReadError] = []
         self._split(text)
-        if "reactions" not in self.blocks and "reaction rules" in self.blocks:
+        if limits is None:
+            self._check_rules()
+        elif "reactions" not in self.blocks and "reaction rules" in self.blocks:
             self._generate(limits)
         elif self.odd:
             raise self.odd[0]
-        self.blocks = {name: self.blocks.get(name, []) for name in _BLOCKS}
-        if not self.blocks["species"]:
+        self.blocks = {name: self.blocks.get(name, []) for name in (*_BLOCKS, *_RULES)}
+        if not self.blocks["species"] and limits is not None:
             raise ReadError(f"{file}: there are no species in it")
         names = {
             line.words[0].partition("(")[0] for lines in self.blocks.values() for line in lines
@@ -236,16 +281,24 @@ class _Reader:
         if block is not None:
             raise ReadError(f"{self.file}: the block '{block}' does not end")
 
-    def _generate(self, limits: Limits) -> None:
-        """Replace rules by the network that they generate."""
+    def _check_rules(self) -> None:
+        """Refuse what rules may not have."""
+        if "reaction rules" not in self.blocks:
+            raise ReadError(f"{self.file}: there are no reaction rules in it")
         for block in _UNKNOWN:
             for line in self.blocks.get(block, ()):
                 raise self.error(line.number, f"rules with {block} are not supported")
-        texts = {
+
+    def _texts(self) -> dict[str, list[Text]]:
+        return {
             name: [Text(line.number, " ".join(line.words)) for line in lines]
             for name, lines in self.blocks.items()
         }
-        made = generated(texts, self.error, *limits)
+
+    def _generate(self, limits: Limits) -> None:
+        """Replace rules by the network that they generate."""
+        self._check_rules()
+        made = generated(self._texts(), self.error, *limits)
         last = max((line.number for line in self.blocks["reaction rules"]), default=0)
         for name, lines in made._asdict().items():
             self.blocks[name] = [_Line(last, words) for words in lines]
@@ -410,21 +463,56 @@ class _Reader:
         )
         return f"{top} * {rest[0]} * {free} / ({scale} + {free})"
 
+    def named(self, block: str, read: Callable[[_Line], tuple[str, Any]], found: Any) -> Any:
+        """Values of a block by name, added to those that are `found`."""
+        for line in self.blocks[block]:
+            name, value = read(line)
+            if name in found:
+                raise self.error(line.number, f"'{name}' is listed twice")
+            found[name] = value
+        return found
+
+    def rule_model(self) -> RuleModel:
+        """The rules that the file describes."""
+        made = parsed(self._texts(), self.error)
+        lines = {block: [_Line(n, []) for n in numbers] for block, numbers in made.lines.items()}
+        for line, observable in zip(lines["observables"], made.observables, strict=True):
+            if any(one.name == observable.name for one in made.observables if one != observable):
+                raise self.error(line.number, f"'{observable.name}' is listed twice")
+        parameters = self.named("parameters", self.parameter, {})
+        functions = self.named(
+            "functions", self.function, {one.name: None for one in made.observables}
+        )
+        seeds = []
+        for line, seed in zip(lines["species"], made.seeds, strict=True):
+            if seed.is_fixed:
+                raise self.error(
+                    line.number, "a species of a fixed amount ('$') is not supported without a "
+                    "network; write a rule that makes it, such as '0 -> A() k'",
+                )  # fmt: skip
+            seeds.append(Seed(seed.graph, self.number(line, seed.amount)))
+        rules = []
+        for line, rule in zip(lines["reaction rules"], made.rules, strict=True):
+            law = rule.rate.split(" ")[0]
+            if law in ("Sat", "MM", "Hill"):
+                raise self.error(
+                    line.number, f"the rate law '{law}' is of amounts of species, which are not "
+                    "known without a network; write it as a function of observables",
+                )  # fmt: skip
+            rules.append(replace(rule, rate=self.formula(line, rule.rate).text))
+        return RuleModel(
+            {name: tuple(sites) for name, sites in made.types.items()}, tuple(seeds), tuple(rules),
+            tuple(made.observables),
+            {name: one for name, one in functions.items() if one is not None}, parameters,
+            self.file.stem,
+        )  # fmt: skip
+
     def network(self) -> ReactionNetwork:
         """The network that the file describes."""
         blocks = self.blocks
         species = [self.one_species(i, line) for i, line in enumerate(blocks["species"], 1)]
-        parameters: dict[str, Any] = {}
-        rules: dict[str, Any] = {}
-        for block, read, found in (
-            ("parameters", self.parameter, parameters),
-            ("groups", self.group, rules), ("functions", self.function, rules),
-        ):  # fmt: skip
-            for line in blocks[block]:
-                name, value = read(line)
-                if name in found:
-                    raise self.error(line.number, f"'{name}' is listed twice")
-                found[name] = value
+        parameters = self.named("parameters", self.parameter, {})
+        rules = self.named("functions", self.function, self.named("groups", self.group, {}))
         changing = {*rules, "time"}
         reactions = [
             self.reaction(k, line, changing) for k, line in enumerate(blocks["reactions"], 1)

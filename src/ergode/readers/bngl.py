@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ReadError
 from ergode.models.rules import generation
+from ergode.models.rules.model import Counted, Observable
 from ergode.models.rules.patterns import Graph, Molecule, Site, canonical, matches
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -130,6 +131,48 @@ Sites = dict[str, list[tuple[str, tuple[str, ...]]]]
 """Sites of every type of molecule, with their states."""
 
 
+class Parsed(NamedTuple):
+    """The blocks of a model of rules."""
+
+    types: Sites
+    seeds: list[_Seed]
+    rules: list[generation.Rule]
+    observables: list[Observable]
+    # Lines of all rules, seeds, and observables.
+    lines: dict[str, list[int]]
+
+
+def parsed(blocks: Mapping[str, Sequence[Text]], fail: Callable[[int, str], ReadError]) -> Parsed:
+    """Read the blocks of a model.
+
+    Raises what `fail` makes of the number of a line and a reason.
+    """
+    lines: dict[str, list[int]] = {}
+
+    def each(block: str, read: Callable[[str], Any]) -> list[Any]:
+        found = []
+        for line in blocks.get(block, ()):
+            try:
+                found.append(read(line.text))
+            except (_SyntaxError, generation.RuleError) as error:
+                raise fail(line.number, str(error)) from None
+        lines[block] = [line.number for line in blocks.get(block, ())]
+        return found
+
+    declared: Sites = dict(each("molecule types", _type))
+    # Without declarations a molecule has the sites that it has in the seed species.
+    types = declared or _learnt(each("species", lambda text: _seed(text, {})))
+    seeds = each("species", lambda text: _seed(text, types))
+    made = each("reaction rules", lambda text: _Statement(text).rules(types, declared))
+    rules = [
+        replace(rule, name=rule.name or f"_R{k}") for k, some in enumerate(made, 1) for rule in some
+    ]
+    numbers = zip(lines["reaction rules"], made, strict=True)
+    lines["reaction rules"] = [number for number, some in numbers for _ in some]
+    observables = each("observables", lambda text: _observable(text, declared))
+    return Parsed(types, seeds, rules, observables, lines)
+
+
 def generated(
     blocks: Mapping[str, Sequence[Text]],
     fail: Callable[[int, str], ReadError],
@@ -141,32 +184,15 @@ def generated(
 
     Raises what `fail` makes of the number of a line and a reason.
     """
-
-    def each(block: str, read: Callable[[str], Any]) -> list[Any]:
-        found = []
-        for line in blocks.get(block, ()):
-            try:
-                found.append(read(line.text))
-            except (_SyntaxError, generation.RuleError) as error:
-                raise fail(line.number, str(error)) from None
-        return found
-
-    declared: Sites = dict(each("molecule types", _type))
-    # Without declarations a molecule has the sites that it has in the seed species.
-    types = declared or _learnt(each("species", lambda text: _seed(text, {})))
-    seeds = each("species", lambda text: _seed(text, types))
-    made = each("reaction rules", lambda text: _Statement(text).rules(types, declared))
-    rules = [
-        replace(rule, name=rule.name or f"_R{k}") for k, some in enumerate(made, 1) for rule in some
-    ]
-    observables = each("observables", lambda text: _observable(text, declared))
+    _, seeds, rules, observables, lines = parsed(blocks, fail)
     generator = generation.Generator(rules, most, largest)
     try:
         found = generator.run([seed.graph for seed in seeds], iterations)
     except generation.TooManyError as error:
         raise fail(
-            blocks["reaction rules"][0].number,
-            f"the rules make {error}; max_iterations and max_molecules say where they end",
+            lines["reaction rules"][0],
+            f"the rules make {error}; max_iterations and max_molecules say where they end, and "
+            "ergode.read_rules with ergode.stochastic.simulate_rules needs no network",
         ) from None
     amounts: dict[str, list[str]] = {}
     fixed = set()
@@ -180,7 +206,7 @@ def generated(
             for name in found.names
         ],
         [_reaction_words(*one) for one in found.reactions],
-        [[name, ",".join(_group(found, kind, patterns))] for kind, name, patterns in observables],
+        [[one.name, ",".join(_group(found, one))] for one in observables],
     )
 
 
@@ -280,7 +306,7 @@ def _checked(graph: Graph, types: Sites) -> Graph:
     return graph
 
 
-def _observable(text: str, types: Sites) -> tuple[str, str, list[tuple[Graph, str]]]:
+def _observable(text: str, types: Sites) -> Observable:
     kind, _, rest = text.strip().partition(" ")
     if kind not in ("Molecules", "Species"):
         kind, rest = "Molecules", text
@@ -290,21 +316,19 @@ def _observable(text: str, types: Sites) -> tuple[str, str, list[tuple[Graph, st
         graph, at = _pattern(rest, at)
         count = _COUNT.match(rest, at)
         condition = f"{count[1]} {count[2]}" if count else ""
-        patterns.append((_checked(graph, types), condition))
+        patterns.append(Counted(_checked(graph, types), condition))
         at = count.end() if count else at
         left = rest[at:].lstrip()
         if not left:
-            return kind, name, patterns
+            return Observable(name, kind == "Species", tuple(patterns))
         at = len(rest) - len(left.removeprefix(",").lstrip())
 
 
-def _group(
-    found: generation.Generated, kind: str, patterns: Sequence[tuple[Graph, str]]
-) -> list[str]:
+def _group(found: generation.Generated, observable: Observable) -> list[str]:
     terms = []
     for number, species in enumerate(found.species, 1):
-        counts = [_count(graph, condition, species) for graph, condition in patterns]
-        total = sum(counts if kind == "Molecules" else map(bool, counts))
+        counts = [_count(graph, condition, species) for graph, condition in observable.patterns]
+        total = sum(map(bool, counts) if observable.of_species else counts)
         if total:
             terms.append(f"{total}*{number}")
     return terms

@@ -7,6 +7,7 @@ from ergode.stochastic.linear_noise import linear_noise
 from ergode.stochastic.rare_events import rare_event
 from ergode.stochastic.sensitivity import sensitivities
 from ergode.stochastic.simulate import simulate
+from ergode.stochastic.simulate_rules import simulate_rules
 from ergode.stochastic.simulate_space import simulate_space
 from ergode.stochastic.splitting import passages
 
@@ -18,6 +19,7 @@ __all__ = [
     "rare_event",
     "sensitivities",
     "simulate",
+    "simulate_rules",
     "simulate_space",
 ]
 

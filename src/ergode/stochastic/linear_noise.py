@@ -19,7 +19,7 @@ from ergode.core.stopwatch import Stopwatch
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Law
 from ergode.models.sweep import POINT
-from ergode.stochastic.closure import Normal, slopes_of_moments
+from ergode.stochastic.closure import Normal, ThirdOrder, slopes_of_moments
 from ergode.stochastic.macroscopic import Macroscopic, gradients
 from ergode.stochastic.simulate import sweep_of
 from ergode.stochastic.to_tables import initial_amount
@@ -37,6 +37,7 @@ results.register(
         Variable("mean", _MOMENT, "float64", "1", "mean of the amount"),
         Variable("variance", _MOMENT, "float64", "1", "variance of the amount"),
         Variable("covariance", (*_TIME, *_PAIR), "float64", "1", "covariance of two amounts"),
+        Variable("third_moment", _MOMENT, "float64", "1", "third moment about the mean", True),
         Variable("value_mean", _RULE, "float64", "1", "mean of a rule's value", True),
         Variable("value_variance", _RULE, "float64", "1", "variance of a rule's value", True),
         Variable(
@@ -79,7 +80,7 @@ def linear_noise(
     stationary: bool = False,
     lags: ArrayLike | None = None,
     frequencies: ArrayLike | None = None,
-    closure: Literal["normal"] | None = None,
+    closure: Literal["normal", "third-order"] | None = None,
     tolerance: float = 1e-8,
 ) -> xarray.Dataset:
     """Means and covariances by the linear noise approximation, without realizations.
@@ -89,7 +90,8 @@ def linear_noise(
     the drift. Both are exact if every propensity is linear in the amounts. Otherwise the relative
     errors are of the order of one over the number of molecules, while the amounts stay near one
     stable state. With a `closure` the means feel the fluctuations, and the errors are of the next
-    order: the moment equations of second order, whose third central moments are zero.
+    order: the moment equations of second order, whose third central moments are zero; or those of
+    third order, which also follow asymmetry.
 
     Parameters
     ----------
@@ -106,10 +108,13 @@ def linear_noise(
         Times between two amounts of the stationary state [time], 0 or more: for autocovariances.
     frequencies : array_like, shape [frequency_count], optional
         Frequencies [1 / time]: for power spectra in the stationary state.
-    closure : {"normal"}, optional
-        Take the expectations of the propensities over the normal distribution of the amounts, not
-        at their means. For `times` alone. Where amounts are few or have two likely values, it may
-        fail; this is an error.
+    closure : {"normal", "third-order"}, optional
+        Take the expectations of the propensities over a distribution of the amounts, not at their
+        means: over the normal distribution; or over one that also has the third central moments,
+        and whose cumulants of order 4 and 5 are zero. The latter needs propensities that are
+        polynomials of degree 3 at most, such as mass action of up to three molecules. For `times`
+        alone. Where amounts are few or have two likely values, a closure may fail; this is an
+        error.
     tolerance : float
         Relative error of the means and covariances, from 1e-11 to 1e-2. Values below one molecule
         have this error absolutely.
@@ -118,9 +123,11 @@ def linear_noise(
     -------
     xarray.Dataset
         ``mean`` and ``variance`` (time, species), ``covariance`` (time, species, other_species),
-        and ``value_mean`` and ``value_variance`` (time, rule) of the network's rules. With
-        `stationary`, `lags` or `frequencies`: ``stationary_mean`` (species) and
-        ``stationary_covariance`` (species, other_species). With `lags`: ``autocovariance`` and
+        and ``value_mean`` and ``value_variance`` (time, rule) of the network's rules, with a
+        closure over the normal distribution. With ``closure="third-order"``: ``third_moment``
+        (time, species), the third central moments. With `stationary`, `lags` or `frequencies`:
+        ``stationary_mean`` (species) and ``stationary_covariance`` (species, other_species). With
+        `lags`: ``autocovariance`` and
         ``autocorrelation`` (species, lag). With `frequencies`: ``power_spectrum`` (species,
         frequency), whose integral over all frequencies, positive and negative ones, is the
         variance. With a sweep, all have its dims in front. ``attrs["exact"]`` is 1 if all
@@ -132,7 +139,8 @@ def linear_noise(
         A name or a value is invalid; a rate is not finite; a closure fails.
     PlanError
         The network has events, delays or rate rules; there is no stable stationary state; a
-        stationary state is asked for with a closure.
+        stationary state is asked for with a closure; a rate is no polynomial of degree 3 or less,
+        with ``closure="third-order"``.
 
     References
     ----------
@@ -141,7 +149,7 @@ def linear_noise(
     noise approximation", Genome Research 13 (2003).
     D. Schnoerr, G. Sanguinetti, R. Grima, "Approximation and inference methods for stochastic
     biochemical kinetics - a tutorial review", Journal of Physics A 50 (2017), section 4.3, for the
-    normal closure.
+    closures.
 
     Examples
     --------
@@ -169,8 +177,8 @@ def linear_noise(
         raise PlanError(f"tolerance is {tolerance!r}; expected a number from {low:g} to {high:g}")
     asked = {"lag": _axis("lags", lags, 0.0), "frequency": _axis("frequencies", frequencies)}
     stationary = stationary or any(axis is not None for axis in asked.values())
-    if not isinstance(closure, str | None) or closure not in (None, "normal"):
-        raise PlanError(f"closure is {closure!r}; expected 'normal' or None")
+    if not isinstance(closure, str | None) or closure not in (None, "normal", "third-order"):
+        raise PlanError(f"closure is {closure!r}; expected 'normal', 'third-order' or None")
     if closure and stationary:
         raise PlanError(
             "stationary states are those of the linear noise approximation: leave out the closure, "
@@ -183,6 +191,11 @@ def linear_noise(
         f"the covariances of {len(species):,} species at {count * grid.size:,} times",
         "use fewer species, times or points",
     )
+    if closure == "third-order":
+        check_room(
+            8 * (8 * len(network.reactions) + 40) * len(species) ** 3,
+            f"the third moments of {len(species):,} species", "use closure='normal'",
+        )  # fmt: skip
     points = []
     for which in range(count):
         numbers, start = (
@@ -192,14 +205,15 @@ def linear_noise(
         equations = Macroscopic(network, numbers, counted=closure is not None)
         points.append((equations, _start(equations, start)))
     place = devices.resolve("cpu")
+    third = [ThirdOrder(equations) if closure == "third-order" else None for equations, _ in points]
     method = f"{closure}-closure" if closure else "linear-noise"
     reason = "asked for" if closure else "the default"
     log.tell_all(log.choice(method, reason, place))
     log.checked()
     log.computes()
     rows = []
-    for equations, amounts in points:
-        row = _course(equations, amounts, grid, float(tolerance), closure is not None)
+    for (equations, amounts), moments in zip(points, third, strict=True):
+        row = _course(equations, amounts, grid, float(tolerance), closure is not None, moments)
         if stationary:
             row |= _stationary(equations, row["mean"], grid, float(tolerance), **asked)
         rows.append(row)
@@ -261,14 +275,19 @@ def _is_linear(network: ReactionNetwork) -> bool:
 
 
 def _course(
-    equations: Macroscopic, start: np.ndarray, grid: np.ndarray, tolerance: float, is_closed: bool
-) -> dict[str, np.ndarray]:
-    """Means and covariances at the times of the grid."""
+    equations: Macroscopic, start: np.ndarray, grid: np.ndarray, tolerance: float, is_closed: bool,
+    third: ThirdOrder | None,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """Means and covariances at the times of the grid, and third moments if they are followed."""
     count = start.size
     upper = np.triu_indices(count)
-    state = np.concatenate([start, np.zeros(upper[0].size)])
+    last = count + upper[0].size
+    size = last + (third.triples.shape[1] if third else 0)
+    state = np.concatenate([start, np.zeros(size - count)])
 
     def slope(time: float, state: np.ndarray) -> np.ndarray:
+        if third:
+            return third.slope(state, time)
         covariance = _full(state[count:], upper)
         if is_closed:
             drift, change = slopes_of_moments(equations, state[:count], covariance, time)
@@ -279,12 +298,15 @@ def _course(
 
     states = _solve(equations, slope, state, grid, tolerance)
     mean = states[:, :count]
-    covariance = np.stack([_full(row, upper) for row in states[:, count:]])
+    covariance = np.stack([_full(row, upper) for row in states[:, count:last]])
     found = {
         "mean": mean,
         "covariance": covariance,
         "variance": np.diagonal(covariance, axis1=1, axis2=2).copy(),
     }
+    if third:
+        alike = (third.triples == third.triples[0]).all(axis=0)
+        found["third_moment"] = states[:, last:][:, alike]
     if equations.network.rules and is_closed:
         laws = [Normal(*one) for one in zip(mean, covariance, grid, strict=True)]
         values = [equations.rules(one.points, time) for one, time in zip(laws, grid, strict=True)]

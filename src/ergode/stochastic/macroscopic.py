@@ -47,7 +47,7 @@ class Macroscopic:
         real = network.continuous if counted else species
         self._laws = [law_of(one, species, continuous=real) for one in network.reactions]
         self.changes = network.stoichiometry.toarray().astype(np.float64)  # [species, reaction]
-        self._noisy = self.changes * ~network.flows  # a deterministic reaction has no noise
+        self.noisy = self.changes * ~network.flows  # a deterministic reaction has no noise
         naming = Naming(network, self.parameters)
         inlined = [naming.inline(law) for law in self._laws]
         self.follows_time = any(TIME in law.names for law in inlined)
@@ -56,11 +56,11 @@ class Macroscopic:
         self.breaks = sorted({float(time.evaluate(self.parameters)) for time in still})
 
     @cached_property
-    def is_polynomial(self) -> np.ndarray:
-        """Whether each rate is a polynomial of the amounts, shape [reaction]."""
+    def degrees(self) -> np.ndarray:
+        """Degree of each rate as a polynomial of the amounts, shape [reaction]; -1 of others."""
         of = {symbol(member.name) for member in self.network.species}
         varying = of | self.network.rules.keys()
-        return np.array([_is_polynomial(law.tree, of, varying) for law in self._laws], bool)
+        return np.array([_degree(law.tree, of, varying) for law in self._laws], int)
 
     def known(self, amounts: np.ndarray, time: float) -> dict[str, Any]:
         """Value of every name of a formula, at amounts [..., species]."""
@@ -94,7 +94,7 @@ class Macroscopic:
 
     def diffusion(self, rates: np.ndarray) -> np.ndarray:
         """Diffusion [species, species] at these rates [reaction]."""
-        return (self._noisy * np.maximum(rates, 0.0)) @ self._noisy.T
+        return (self.noisy * np.maximum(rates, 0.0)) @ self.noisy.T
 
     def rules(self, amounts: np.ndarray, time: float) -> np.ndarray:
         """Values of all rules [..., rule] at amounts [..., species]."""
@@ -115,23 +115,30 @@ class Macroscopic:
         return rates
 
 
-def _is_polynomial(tree: ast.expr, of: Set[str], varying: Set[str]) -> bool:
-    """Whether a formula is a polynomial of the names `of`, without the other `varying` ones."""
+def _degree(tree: ast.expr, of: Set[str], varying: Set[str]) -> int:
+    """Degree of a formula as a polynomial of the names `of`; -1 if it is none.
+
+    Other names in `varying` make no polynomial.
+    """
     if not varying & {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}:
-        return True
+        return 0
     match tree:
         case ast.Name(name):
-            return name in of
+            return 1 if name in of else -1
         case ast.UnaryOp(_, operand):
-            return _is_polynomial(operand, of, varying)
-        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult(), right):
-            return _is_polynomial(left, of, varying) and _is_polynomial(right, of, varying)
+            return _degree(operand, of, varying)
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() as operation, right):
+            degrees = _degree(left, of, varying), _degree(right, of, varying)
+            if min(degrees) < 0:
+                return -1
+            return sum(degrees) if isinstance(operation, ast.Mult) else max(degrees)
         case ast.BinOp(left, ast.Div(), right):
             names = {node.id for node in ast.walk(right) if isinstance(node, ast.Name)}
-            return _is_polynomial(left, of, varying) and not varying & names
-        case ast.BinOp(left, ast.Pow(), ast.Constant(float(power))):
-            return power in (1.0, 2.0, 3.0) and _is_polynomial(left, of, varying)
-    return False
+            return -1 if varying & names else _degree(left, of, varying)
+        case ast.BinOp(left, ast.Pow(), ast.Constant(float(power))) if power in (1.0, 2.0, 3.0):
+            degree = _degree(left, of, varying)
+            return int(power) * degree if degree > 0 else degree
+    return -1
 
 
 def gradients(function: Any, amounts: np.ndarray) -> np.ndarray:

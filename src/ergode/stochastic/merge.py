@@ -59,6 +59,19 @@ def merge_of_space(arguments: Mapping[str, Any]) -> Merge | None:
     return Merge({"output": "trajectories"}, _statistics_of_space)
 
 
+def merge_of_rules(arguments: Mapping[str, Any]) -> Merge | None:
+    """As `merge_of`, for realizations of rules.
+
+    Raises a PlanError if the output is made of real numbers.
+    """
+    if arguments["output"] == "statistics":
+        raise PlanError(
+            "output='statistics' of rules sums real numbers, which depends on the parts; executor, "
+            "store, chunk and several devices need output='trajectories'"
+        )
+    return None
+
+
 def _statistics(found: Iterable[xarray.Dataset], replicates: int) -> xarray.Dataset:
     """Means and variances from the exact sums of parts."""
     ended: list[xarray.Dataset] = []

@@ -1,0 +1,1 @@
+"""Simulation of molecules by rules, without a network."""
