@@ -105,6 +105,10 @@ class TestLines:
             if not self.run.world.measures[k]["wait"]:
                 self._leave(rest, k)
 
+    def die(self, rows: np.ndarray, node: np.ndarray) -> None:
+        """Nodes wait no more."""
+        self.asked[rows, :, node] = np.inf
+
     def _leave(self, rows: np.ndarray, k: int) -> None:
         """All who wait leave without a test."""
         here, node = np.nonzero(np.isfinite(self.asked[rows, k]))

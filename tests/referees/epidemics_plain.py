@@ -81,6 +81,7 @@ class _Run:
         self.lines = TestLines(self, count)
         self.places = PlaceLines(self, count)
         self.births = Births(self)
+        self.born, self.died = np.full((count, n), -np.inf), np.full((count, n), np.inf)
         self.recent = RecentEntries(world, count, self.index)
         self.tallies = Tallies(self, count)
         self._place(count)
@@ -313,12 +314,14 @@ class _Run:
         age: float = 0.0,
     ) -> None:  # fmt: skip
         world = self.world
+        self.tallies.leave(rows, node, time)
         self.tallies.enter(rows, node, to)
         self.holds.stay(rows, node)
         for name in np.unique(to) if self.recent.given else ():
             new = (to == name) & (self.at[rows, node] != to)
             begin, now = time[new] - age, time[new]
             self.recent.note(world.compartments[name], rows[new], node[new], begin, now)
+        self.births.live(rows, node, to, time)
         self.at[rows, node] = to
         self.since[rows, node] = time - age
         self.due[rows, node] = np.inf
@@ -505,10 +508,13 @@ class _Run:
             if k in self.doses:
                 given = self.starts[rows, k] + self.doses[k][rows, node, d]
                 chosen = np.isfinite(given)
+                first = self.starts[rows, k] + self.doses[k][rows, node, 0]
+                chosen &= first >= self.born[rows, node]
             else:
                 after += of_dose(one["interval"], d - 1) if d else 0.0
                 given = self.starts[rows, k] + one["rollout"] * v[rows, k, node] + after
                 chosen = (u[rows, k, node] < one["fraction"]) & self.holds.takes(rows, k, node)
+                chosen &= given - after >= self.born[rows, node]
             since = tidy(given + one["delay"])
             begun = chosen & (since <= time)
             inside = begun & (time < tidy(since + one["duration"]))

@@ -183,8 +183,8 @@ class World:
 def draw(rng: np.random.Generator, family: str) -> World:
     """A world of a family, drawn anew until ergode takes its model."""
     if family == "births":  # in a world with all measures
-        world = draw(rng, "measures")
-        add_births(rng, world)
+        while not add_births(rng, world := draw(rng, "measures")):
+            pass
         return world
     while True:
         world = _draw(rng, family)

@@ -6,6 +6,7 @@ from ergode.epidemics.analysis.files import write_line_list, write_transmission_
 from ergode.epidemics.analysis.line_list import (
     case_table,
     generation_interval,
+    measure_table,
     next_generation,
     serial_interval,
     transmission_tree,
@@ -20,10 +21,10 @@ from ergode.epidemics.synchronous import synchronous
 
 __all__ = [
     "Reproduction", "case_table", "fatality_ratio", "flows", "generation_interval", "incidence",
-    "next_generation", "observe", "percolation", "person_time", "reproduction",
-    "reproduction_number", "reproduction_over_time", "scaled_to", "serial_interval", "simulate",
-    "states", "summary", "synchronous", "transmission_tree", "write_line_list",
-    "write_transmission_tree",
+    "measure_table", "next_generation", "observe", "percolation", "person_time",
+    "reproduction", "reproduction_number", "reproduction_over_time", "scaled_to",
+    "serial_interval", "simulate", "states", "summary", "synchronous", "transmission_tree",
+    "write_line_list", "write_transmission_tree",
 ]  # fmt: skip
 
 suggest_all(globals(), __all__)

@@ -28,8 +28,9 @@ from ergode.epidemics.shared.clock import ROUNDING
 from ergode.epidemics.shared.compliance import takes_part
 from ergode.epidemics.shared.counts import TESTS, TURNED_AWAY, WAITING, tally
 from ergode.epidemics.shared.doses import urgency_of
+from ergode.epidemics.shared.lives import died_at
 from ergode.epidemics.shared.names import compartment_index
-from ergode.epidemics.shared.options import COUNTING
+from ergode.epidemics.shared.options import COUNTING, HAS_LIVES
 from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
@@ -214,32 +215,34 @@ def begin_period(plan, state, row, line, starts):
     starts[spent_from(plan, plan.lines.measure[line])] = spent
 
 
-def empty_line(moves, tables, state, row, line, shift, time):
+def empty_line(counted, tables, state, row, line, shift, starts, time):
     """All who wait leave the line."""
     for at in range(np.int64(state.size[row, line])):
         node = np.int64(state.heap[line, shift + at])
         state.since[line, shift + node] = _NOBODY
-        if COUNTING:
+        if COUNTING and not died_at(tables.interventions, starts, node) < time:
             k = tables.interventions.lines.measure[line]
-            tally(moves, tables, k, WAITING, node, time, -1)
-            tally(moves, tables, k, TURNED_AWAY, node, time, 1)
+            tally(counted, tables, k, WAITING, node, time, -1)
+            tally(counted, tables, k, TURNED_AWAY, node, time, 1)
     state.size[row, line] = np.int32(0)
 
 
-def next_tested(moves, tables, state, row, line, shift, starts, time):
+def next_tested(counted, tables, state, row, line, shift, starts, time):
     """At the beginning of a period: the node of a line that is tested next, or -1."""
     plan = tables.interventions
-    if state.left[row, line] <= 0 or state.size[row, line] == 0:
-        if plan.lines.waits[line] == 0:  # who asked at the first moment of the run
-            empty_line(moves, tables, state, row, line, shift, time)
-        return np.int64(-1)
-    node = _leave(plan, state, row, line, shift)
-    use_test(plan, state, row, line, starts)
-    if COUNTING:
-        k = plan.lines.measure[line]
-        tally(moves, tables, k, WAITING, node, time, -1)
-        tally(moves, tables, k, TESTS, node, time, 1)
-    return node
+    while state.left[row, line] > 0 and state.size[row, line] > 0:
+        node = _leave(plan, state, row, line, shift)
+        if HAS_LIVES and died_at(plan, starts, node) < time:
+            continue
+        use_test(plan, state, row, line, starts)
+        if COUNTING:
+            k = plan.lines.measure[line]
+            tally(counted, tables, k, WAITING, node, time, -1)
+            tally(counted, tables, k, TESTS, node, time, 1)
+        return node
+    if plan.lines.waits[line] == 0:  # who asked at the first moment of the run
+        empty_line(counted, tables, state, row, line, shift, starts, time)
+    return np.int64(-1)
 
 
 def use_test(plan, state, row, line, starts):

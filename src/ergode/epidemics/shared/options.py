@@ -43,6 +43,8 @@ HAS_QUEUES = option(False)
 """Whether nodes wait in lines for places."""
 HAS_DOSES = option(False)
 """Whether a vaccination has several doses, or a number of doses a day."""
+HAS_LIVES = option(False)
+"""Whether nodes are born or die, and measures must know."""
 HAS_TRIGGERS = option(True)
 """Whether a trigger starts one of them."""
 HAS_COUNTERS = option(False)

@@ -21,6 +21,7 @@ from ergode.epidemics.shared.compliance import compliance_bindings
 from ergode.epidemics.shared.importation import factor_of, importations_of, own_factor_of
 from ergode.epidemics.shared.kept import kept
 from ergode.epidemics.shared.lines import has_queue, is_limited, period_starts
+from ergode.epidemics.shared.lives import lives_bindings
 from ergode.epidemics.shared.options import (
     AVOIDING,
     COUNTING,
@@ -183,6 +184,7 @@ def tables_of(
         ),
         **vaccines.vaccine_bindings(scenario.interventions),
         **compliance_bindings(scenario.interventions),
+        **lives_bindings(model, scenario.interventions),
         **(
             {HAS_CAPACITIES: True}
             if any(isinstance(i, Capacity) for i in scenario.interventions)

@@ -39,7 +39,7 @@ from ergode.epidemics.windows.tracing import keep_detection
 _NEVER = float("inf")
 
 
-def ask_for_test(epidemic, moves, place, stay, compartment, time):
+def ask_for_test(epidemic, counted, place, stay, compartment, time):
     """A node that entered a compartment asks for a test: it is tested, or waits."""
     tables, state = epidemic.tables, epidemic.lines
     plan = tables.interventions
@@ -54,13 +54,13 @@ def ask_for_test(epidemic, moves, place, stay, compartment, time):
             if time < starts[spent_from(plan, k)]:
                 add(state.left, (np.int64(slot), np.int64(line)), np.int32(-1))
                 if COUNTING:
-                    tally(moves, tables, k, TESTS, place.node, time, 1)
+                    tally(counted, tables, k, TESTS, place.node, time, 1)
             elif may_join(plan, state, line, position, time):
                 _arrive(state, place, line, time)
                 if COUNTING:
-                    tally_wait(moves, tables, line, place.node, time, 1)
+                    tally_wait(counted, tables, line, place.node, time, 1)
             elif COUNTING and state.since[line, position] < 0.0:
-                tally(moves, tables, k, TURNED_AWAY, place.node, time, 1)
+                tally(counted, tables, k, TURNED_AWAY, place.node, time, 1)
 
 
 def _arrive(state, place, line, time):
@@ -70,7 +70,7 @@ def _arrive(state, place, line, time):
     state.inbox[line, place.position - place.node + at] = np.int32(place.node)
 
 
-def wait_for_place(epidemic, moves, place, time):
+def wait_for_place(epidemic, counted, place, time):
     """A node waits for a place, in its compartment."""
     tables, paths, position = epidemic.tables, epidemic.paths, place.position
     compartment = compartment_of(paths, position)
@@ -82,16 +82,16 @@ def wait_for_place(epidemic, moves, place, time):
     paths.state[position, 1] = to_bits(real(_NEVER))
     _arrive(epidemic.lines, place, -2 - into, time)
     if COUNTING:
-        tally_wait(moves, tables, -2 - into, place.node, time, 1)
+        tally_wait(counted, tables, -2 - into, place.node, time, 1)
 
 
-def enter_places(epidemic, moves, place, time):
+def enter_places(epidemic, counted, place, time):
     """A node that has got a place enters it."""
     line = admitted_to(epidemic.tables.interventions, epidemic.lines, place.position)
     if line >= 0:
         enter_place(epidemic.lines, line, place.position)
         if COUNTING:
-            tally_wait(moves, epidemic.tables, line, place.node, time, -1)
+            tally_wait(counted, epidemic.tables, line, place.node, time, -1)
 
 
 def form_lines(epidemic, row, shift):
@@ -106,7 +106,7 @@ def forget_admitted(state, row):
         state.arrived[row, line] = np.int32(0)
 
 
-def test_lines(epidemic, moves, row, shift, begin, replicate):
+def test_lines(epidemic, counted, row, shift, begin, replicate):
     """Before a window: test the first in the lines if a period begins."""
     tables, state = epidemic.tables, epidemic.lines
     plan, starts = tables.interventions, epidemic.triggers.starts[row]
@@ -117,8 +117,8 @@ def test_lines(epidemic, moves, row, shift, begin, replicate):
         if next_period(plan, state, row, line) <= begin:
             begin_period(plan, state, row, line, starts)
             if not looks_for_cases(plan, starts, k, begin):
-                empty_line(moves, tables, state, row, line, shift, begin)
-            node = next_tested(moves, tables, state, row, line, shift, starts, begin)
+                empty_line(counted, tables, state, row, line, shift, starts, begin)
+            node = next_tested(counted, tables, state, row, line, shift, starts, begin)
             while node >= 0:
                 position = shift + node
                 if is_positive(
@@ -128,5 +128,5 @@ def test_lines(epidemic, moves, row, shift, begin, replicate):
                     stay = stay_of(epidemic.paths, position)
                     keep_detection(epidemic.tracing, position, k, stay, begin)
                     if COUNTING:
-                        tally(moves, tables, k, POSITIVE, node, begin, 1)
-                node = next_tested(moves, tables, state, row, line, shift, starts, begin)
+                        tally(counted, tables, k, POSITIVE, node, begin, 1)
+                node = next_tested(counted, tables, state, row, line, shift, starts, begin)

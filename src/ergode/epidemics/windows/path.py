@@ -34,10 +34,12 @@ from ergode.epidemics.shared.contacts import (
 )
 from ergode.epidemics.shared.importation import first_imported_case, imported
 from ergode.epidemics.shared.lines import admitted_to
+from ergode.epidemics.shared.lives import live, live_on
 from ergode.epidemics.shared.options import (
     AVOIDING,
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
+    HAS_LIVES,
     HAS_QUEUES,
     HAS_TRACING,
     LISTING,
@@ -318,7 +320,7 @@ def _fewer_moves(epidemic, position, moves, known, here, stop):
     return changed
 
 
-def work_out(epidemic, place, starts, begin, stop, lane, lanes):
+def work_out(epidemic, counted, place, starts, begin, stop, lane, lanes):
     """Compute the path of a node in the window from `begin` to `stop` from other nodes' paths.
 
     `starts` are the starts of interventions; `lanes` threads call this together.  Returns whether
@@ -336,6 +338,8 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
     moves = np.int64(0)
     left_out = real(_NEVER)
     known = moves_of(paths, position)
+    if HAS_LIVES and lane == 0:
+        live_on(tables.interventions, tables.births.outside, starts, node, compartment, until)
     line = np.int64(-1)  # in which the node has got a place
     if HAS_QUEUES:
         line = admitted_to(tables.interventions, epidemic.lines, position)
@@ -354,7 +358,7 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
                 )
             time, infected, infector, _ = _first_transmission(
                 epidemic, place, starts, compartment, moves, max(opened, before_start), time, lane,
-                lanes, False, epidemic.triggers.population, Order(np.int64(-1), np.int64(-1)),
+                lanes, False, counted, Order(np.int64(-1), np.int64(-1)),
             )  # fmt: skip
             if HAS_IMPORTATIONS and infected < 0:
                 infected = from_outside
@@ -388,6 +392,9 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
             paths.to[moves, position] = into
             if LISTING:
                 paths.infector[moves, position] = infector
+            if HAS_LIVES:
+                plan, outside = tables.interventions, tables.births.outside
+                live(plan, outside, starts, node, compartment, into & (INFECTED - 1), time)
         _together(lanes)
         moves += 1
         if HAS_QUEUES and waits:
