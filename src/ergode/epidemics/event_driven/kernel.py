@@ -105,7 +105,10 @@ from ergode.epidemics.shared.lines import (
     admitted_to,
     begin_line_counts,
     enter_place,
+    forget_leavers,
     join,
+    leaves_at,
+    leaves_to,
     line_of,
     new_lines,
     nobody_waits,
@@ -120,6 +123,7 @@ from ergode.epidemics.shared.options import (
     HAS_CAPACITIES,
     HAS_COUNTERS,
     HAS_INTERVENTIONS,
+    HAS_LEAVERS,
     HAS_LINES,
     HAS_LIVES,
     HAS_QUEUES,
@@ -142,6 +146,7 @@ from ergode.epidemics.shared.tallying import (
     tally_avoided,
     tally_diversions,
     tally_entry,
+    tally_leaver,
     tally_wait,
 )
 from ergode.epidemics.shared.transmission import TRACE, Source, destination_of_stay, outcome
@@ -359,7 +364,7 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
         elif kind == PROGRESS:
             move = _progress(event, tables, nodes, run)
             if HAS_QUEUES and move.compartment < 0:
-                _wait(event, -2 - move.compartment, tables, nodes, run)
+                _wait(queue, event, -2 - move.compartment, tables, nodes, run)
                 here = Move(node, np.int64(nodes.compartment[node]), _NOBODY, False)
                 _seek_contacts(queue, event, here, contacts, tables, nodes, run)
                 continue
@@ -466,6 +471,10 @@ def _progress(event, tables, nodes, run):
             plan = tables.interventions
             into = np.int64(plan.compartment[plan.lines.measure[line]])
             return Move(event.node, into, _NOBODY, False)
+        if HAS_LEAVERS:
+            line = line_of(tables.interventions, nodes.lines, event.node)
+            if line >= 0:
+                return _leave_line(event, line, left, tables, nodes, run)
     index = stay_index(left, event.stay - 1)
     if COUNTING and HAS_CAPACITIES:
         tally_diversions(
@@ -478,10 +487,35 @@ def _progress(event, tables, nodes, run):
     return Move(event.node, np.int64(compartment), _NOBODY, False)
 
 
-def _wait(event, line, tables, nodes, run):
+def _leave_line(event, line, left, tables, nodes, run):
+    """The move of a node that waits for a place, and leaves the line without one."""
+    node, state = event.node, nodes.lines
+    index = stay_index(left, event.stay - 1)
+    into, in_vain = leaves_to(
+        tables, line, left, index, nodes.since[node], state.since[line, node], node, run.seed,
+        run.replicate,
+    )  # fmt: skip
+    enter_place(state, line, node)
+    forget_leavers(tables.interventions, state, np.int64(0), line, np.int64(0))
+    if COUNTING:
+        tally_leaver(counted_in(nodes, run), tables, line, node, event.time, in_vain)
+    return Move(node, into, _NOBODY, False)
+
+
+def _wait(queue, event, line, tables, nodes, run):
     """A node waits for a place, in its compartment."""
     node, time, state = event.node, event.time, nodes.lines
-    nodes.until[node] = NEVER
+    here = np.int64(nodes.compartment[node])
+    leaves = leaves_at(
+        tables, line, here, stay_index(here, event.stay - 1), nodes.since[node], time, node,
+        run.seed, run.replicate,
+    )  # fmt: skip
+    nodes.until[node] = leaves
+    if HAS_LEAVERS and leaves < tables.end:
+        push(
+            queue, run.per_time, leaves, np.int64(PROGRESS), node, np.int64(-1), event.stay,
+            np.uint32(0), np.int64(0),
+        )  # fmt: skip
     nodes.opened[node] = max(nodes.opened[node], just_before(time))
     state.since[line, node] = time
     join(tables.interventions, state, np.int64(0), line, np.int64(0), node)

@@ -106,7 +106,7 @@ def _quantities(one: Intervention) -> list[tuple[int, str]]:
         found = [(BEGUN, "isolations"), (HELD, "isolated")]
     if has_queue(one) or is_limited(one):
         found.append((WAITING, "waiting"))
-    if is_limited(one) or (isinstance(one, Capacity) and not one.wait):
+    if is_limited(one) or (isinstance(one, Capacity) and one.instead is not None):
         found.append((TURNED_AWAY, "turned away"))
     return [*found, (IN_FORCE, "in force")]
 

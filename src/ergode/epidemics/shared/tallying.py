@@ -214,6 +214,14 @@ def tally_death(counted, tables, state, position, node, time):
             tally_wait(counted, tables, line, node, time, -1)
 
 
+def tally_leaver(counted, tables, line, node, time, in_vain):
+    """A node leaves a line for places; it waited `in_vain` if it found none until then."""
+    tally_wait(counted, tables, line, node, time, -1)
+    if in_vain:
+        k = tables.interventions.lines.measure[line]
+        tally(counted, tables, k, TURNED_AWAY, node, time, 1)
+
+
 def tally_hold_over(counted, tables, k, node, time, until):
     """A node that would be held until a time is held no more from an earlier time on."""
     tally(counted, tables, k, HELD, node, time, -1)

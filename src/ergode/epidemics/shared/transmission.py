@@ -329,7 +329,7 @@ def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, 
         )
     reached = {infection.susceptible for infection in model.infections}
     for progression in leading:
-        if one.instead is None:
+        if one.wait:
             if progression.compartment == model.unborn:
                 raise ModelError(
                     f"{where} lets nodes wait for '{one.compartment}', which newborns enter; "
@@ -340,8 +340,7 @@ def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, 
                     f"{where} lets nodes wait in '{progression.compartment}', from which an "
                     "infection leads; expected a compartment that they enter instead"
                 )
-            continue
-        if one.instead not in progression.targets:
+        if one.instead is not None and one.instead not in progression.targets:
             raise ModelError(
                 f"{where} sends nodes to '{one.instead}' instead of '{one.compartment}', but the "
                 f"progression out of '{progression.compartment}' has no branch '{one.instead}'; "

@@ -29,6 +29,7 @@ from ergode.epidemics.shared.options import (
     COUNTING,
     HAS_BIRTHS,
     HAS_LINES,
+    HAS_LIVES,
     HAS_QUEUES,
     HAS_RELEASE,
     HAS_TRACING,
@@ -53,7 +54,6 @@ from ergode.epidemics.windows.state import (
     idle,
     is_at_risk,
     since_of,
-    starts_of,
     stay_of,
     unexposed,
 )
@@ -226,7 +226,11 @@ def _count_all_avoided(epidemic, rows, width, results, windows, thread):
         begin = triggers.begin[was, row]
         if begin < over:
             end = min(window_end(triggers, was, row, width, over), over)
-            starts = starts_of(epidemic, row)
+            starts = (
+                triggers.starts[row]
+                if HAS_TRIGGERS or HAS_LIVES
+                else epidemic.tables.interventions.start
+            )
             place = Place(row, row, position, position - row * node_count, replicate_of(rows, row))
             own, counted = epidemic_of_row(epidemic, rows, row), counted_in(results, row)
             count_avoided(own, counted, place, starts, begin, end)
@@ -239,7 +243,11 @@ def _release_all(epidemic, rows, width, results, windows, thread):
     for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
         row = position // node_count
         end = window_end(triggers, 1 - (windows & 1), row, width, epidemic.tables.end)
-        starts = starts_of(epidemic, row)
+        starts = (
+            triggers.starts[row]
+            if HAS_TRIGGERS or HAS_LIVES
+            else epidemic.tables.interventions.start
+        )
         place = Place(row, row, position, position - row * node_count, replicate_of(rows, row))
         release(epidemic_of_row(epidemic, rows, row), counted_in(results, row), starts, place, end)
 
@@ -436,7 +444,9 @@ def _one_round(epidemic, rows, width, queue, waiting, results, odd, round_number
             node = mine - row * node_count
             begin = triggers.begin[odd, row]
             stop = window_stop(begin, width, tables.end)
-            starts = starts_of(epidemic, row)
+            starts = (
+                triggers.starts[row] if HAS_TRIGGERS or HAS_LIVES else tables.interventions.start
+            )
             place = Place(row, row, mine, node, replicate_of(rows, row))
             own = epidemic_of_row(epidemic, rows, row)
             changed, left_out = work_out(

@@ -11,7 +11,7 @@ from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
 from ergode.epidemics.shared.arcs import end_arc, first_arc, node_count_of, target_of
 from ergode.epidemics.shared.atomics import add
 from ergode.epidemics.shared.counts import Counted, grid_index
-from ergode.epidemics.shared.lines import admitted_to, begin_line_counts, nobody_waits
+from ergode.epidemics.shared.lines import admitted_to, begin_line_counts, line_of, nobody_waits
 from ergode.epidemics.shared.lives import begin_life, begin_unborn
 from ergode.epidemics.shared.options import (
     COUNTING,
@@ -20,6 +20,7 @@ from ergode.epidemics.shared.options import (
     HAS_BIRTHS,
     HAS_CAPACITIES,
     HAS_COUNTERS,
+    HAS_LEAVERS,
     HAS_LINES,
     HAS_LIVES,
     HAS_QUEUES,
@@ -39,7 +40,7 @@ from ergode.epidemics.shared.tallying import (
     tally_tests,
 )
 from ergode.epidemics.windows.births import begin_births
-from ergode.epidemics.windows.lines import ask_for_test, enter_places, wait_for_place
+from ergode.epidemics.windows.lines import ask_for_test, enter_places, leave_line, wait_for_place
 from ergode.epidemics.windows.state import (
     INFECTED,
     Place,
@@ -282,7 +283,10 @@ def _tally_diversions(epidemic, results, place, k, time):
     paths, position = epidemic.paths, place.position
     if is_infection(paths, k, position):
         return
-    if HAS_QUEUES and admitted_to(epidemic.tables.interventions, epidemic.lines, position) >= 0:
+    plan, lines = epidemic.tables.interventions, epidemic.lines
+    if HAS_QUEUES and admitted_to(plan, lines, position) >= 0:
+        return
+    if HAS_LEAVERS and line_of(plan, lines, position) >= 0:
         return
     here = compartment_of(paths, position)
     index = stay_index(here, stay_of(paths, position) - np.int32(1))
@@ -307,6 +311,8 @@ def settle(epidemic, results, place, end):
                 if is_wait(paths, k, position, compartment_of(paths, position)):
                     wait_for_place(epidemic, counted_in(results, place.row), place, time)
                     continue
+                if HAS_LEAVERS and not is_infection(paths, k, position):
+                    leave_line(epidemic, counted_in(results, place.row), place, time)
                 enter_places(epidemic, counted_in(results, place.row), place, time)
             if HAS_BIRTHS and compartment_of(paths, position) == epidemic.tables.births.unborn:
                 add(epidemic.triggers.births.born, np.int64(place.slot), 1)

@@ -33,12 +33,13 @@ from ergode.epidemics.shared.contacts import (
     next_contact,
 )
 from ergode.epidemics.shared.importation import first_imported_case, imported
-from ergode.epidemics.shared.lines import admitted_to
+from ergode.epidemics.shared.lines import admitted_to, leaves_at, leaves_to, line_of
 from ergode.epidemics.shared.lives import live, live_on
 from ergode.epidemics.shared.options import (
     AVOIDING,
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
+    HAS_LEAVERS,
     HAS_LIVES,
     HAS_QUEUES,
     HAS_TRACING,
@@ -343,6 +344,12 @@ def work_out(epidemic, counted, place, starts, begin, stop, lane, lanes):
     line = np.int64(-1)  # in which the node has got a place
     if HAS_QUEUES:
         line = admitted_to(tables.interventions, epidemic.lines, position)
+    waiting, since = np.int64(-1), real(_NEVER)  # in which line, and since when
+    entered = since_of(paths, position)
+    if HAS_LEAVERS:
+        waiting = line_of(tables.interventions, epidemic.lines, position)
+        if waiting >= 0:
+            since = epidemic.lines.since[waiting, position]
     entry = np.int64(0)  # first importation into the node
     if HAS_IMPORTATIONS:
         entry = first_imported_case(epidemic.imported_cases, place.row, node)
@@ -365,7 +372,7 @@ def work_out(epidemic, counted, place, starts, begin, stop, lane, lanes):
         if time >= stop:
             break
         if moves == ROOM:
-            left_out = time
+            left_out = min(left_out, time)
             break
         into = infected | INFECTED
         waits = False
@@ -373,6 +380,13 @@ def work_out(epidemic, counted, place, starts, begin, stop, lane, lanes):
             plan = tables.interventions
             into = np.int64(plan.compartment[plan.lines.measure[line]])
             line = np.int64(-1)
+        elif HAS_LEAVERS and infected < 0 and waiting >= 0:
+            into, _ = leaves_to(
+                tables, waiting, compartment, stay_index(compartment, stay - 1), entered, since,
+                node, seed, replicate,
+            )  # fmt: skip
+            waiting = np.int64(-1)
+            left_out = min(left_out, real(next_up(time)))  # a shorter window: see `lines`
         elif infected < 0:
             into = np.int64(
                 destination_of_stay(
@@ -382,6 +396,7 @@ def work_out(epidemic, counted, place, starts, begin, stop, lane, lanes):
             )  # fmt: skip
             if HAS_QUEUES and into < 0:
                 waits = True
+                waiting, since = -2 - into, time
                 into = compartment
         changed = max(
             changed, _new_move(epidemic, position, moves, known, time, compartment, into, stop)
@@ -399,8 +414,12 @@ def work_out(epidemic, counted, place, starts, begin, stop, lane, lanes):
         moves += 1
         if HAS_QUEUES and waits:
             opened = max(opened, real(just_before(time)))
-            until = real(_NEVER)
+            until = leaves_at(
+                tables, waiting, compartment, stay_index(compartment, stay - 1), entered, time,
+                node, seed, replicate,
+            )  # fmt: skip
             continue
+        entered = time
         compartment = into & (INFECTED - 1)
         opened = time if infected >= 0 else max(opened, real(just_before(time)))
         until = time + holding_time_of_stay(

@@ -17,8 +17,6 @@ from ergode.epidemics.shared.contacts import contact_entity, just_before
 from ergode.epidemics.shared.options import (
     HAS_AGES,
     HAS_IMPORTATIONS,
-    HAS_LIVES,
-    HAS_TRIGGERS,
     MULTIGRAPH,
     TEMPORAL,
 )
@@ -115,13 +113,6 @@ class Place(NamedTuple):
     position: Any  # of the node in paths
     node: Any
     replicate: Any
-
-
-def starts_of(epidemic, row):
-    """Starts of measures in a replicate, and what follows them (`shared.transmission`)."""
-    if HAS_TRIGGERS or HAS_LIVES:
-        return epidemic.triggers.starts[row]
-    return epidemic.tables.interventions.start
 
 
 def since_of(paths, position):

@@ -479,10 +479,11 @@ def tally_holds(counted, tables, tracing, paths, starts, position, node):
             tracing.held[k, position] = bits(to_bits(until))
             tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
         if HAS_LIVES and tables.births.outside[compartment_of(paths, position)] != 0:
-            over, until = died_at(tables.interventions, starts, node), tracing.held[k, position]
-            if from_bits(bits(until)) > over:
+            over = died_at(tables.interventions, starts, node)
+            held = from_bits(bits(tracing.held[k, position]))
+            if held > over:
                 if COUNTING:
-                    tally_hold_over(counted, tables, k, node, over, from_bits(bits(until)))
+                    tally_hold_over(counted, tables, k, node, over, held)
                 tracing.until[k, position] = to_bits(over)
                 tracing.held[k, position] = bits(to_bits(over))
             if HAS_RELEASE:
