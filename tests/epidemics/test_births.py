@@ -111,10 +111,28 @@ def test_windows_have_the_same_births(precision):
         assert found[0][:, -1, model.index["unborn"]].max() < UNBORN - 5
 
 
+def test_a_replicate_without_unborn_nodes_ends():
+    """Its values before that are kept, and those of other replicates; statistics leave it out."""
+    given = {"replicates": 20, "method": "gillespie", "times": np.linspace(0, 100, 21)}
+    given["include"] = "entries"
+    with pytest.warns(ergode.FailureWarning, match="of 20 replicates, .*later births would be"):
+        found = run(**given)
+    short = found["status"].values == ergode.Status.ALL_BORN
+    assert 0 < short.sum() < 20
+    left = found["count"].sel(compartment="unborn").values
+    assert (np.isnan(left).any(axis=1) == short).all()
+    assert (left[~np.isnan(left)] > 0).all()
+    kept = np.nan_to_num(found["count"].sum("compartment").values)
+    assert set(np.unique(kept)) == {0.0, float(N + UNBORN)}
+    with pytest.warns(ergode.FailureWarning):
+        mean = run(output="statistics", **given)
+    np.testing.assert_allclose(mean["mean"], found["count"].values[~short].mean(axis=0))
+    with pytest.warns(ergode.FailureWarning):
+        parts = [run(**given | {"replicates": r}) for r in (range(8), range(8, 20))]
+    np.testing.assert_array_equal(ergode.concat(parts)["count"], found["count"])
+
+
 def test_too_few_unborn_nodes_are_an_error():
-    given = {"replicates": 20, "method": "gillespie", "times": [0.0, 200.0], "include": "entries"}
-    with pytest.raises(ergode.PlanError, match="unborn nodes of replicate . are born before"):
-        run(**given)
     with pytest.raises(ergode.ModelError, match="initial names no nodes in 'unborn'"):
         run(initial={"I": 2})
     with pytest.raises(ergode.ModelError, match="a person has up to 9e.08 children"):

@@ -94,6 +94,21 @@ def test_an_epidemic_among_newcomers_is_the_same_by_windows():
     assert found[0].max(axis=(0, 1)).min() > 0
 
 
+def test_measures_are_for_the_living():
+    """Who is not born or dead gets no dose, is not traced, and is in no quarantine."""
+    plan = [
+        ergode.Vaccination(efficacy=0.5, start=10.0),
+        ergode.ContactTracing("I young", quarantine=3.0, tracing_delay=1.0, reduction=0.0),
+    ]  # fmt: skip
+    initial = begun(150) | {"I young": np.arange(5)}
+    found = run(population(6.0), initial, replicates=20, interventions=plan, include="measures")
+    doses = found["measures"].sel(tally="interventions[0] dose 1").values
+    living = alive(found).sum(axis=-1)
+    np.testing.assert_array_equal(doses, np.where(np.arange(5) > 0, living[:, 1:2], 0))
+    held = found["measures"].sel(tally="interventions[1] quarantined").values
+    assert (held <= living).all() and held.max() > 20
+
+
 def test_models():
     model = population(1.0)
     assert model.outside == ("unborn", "dead") and "unborn" not in model.infected

@@ -51,8 +51,9 @@ def compartments(model, contacts, arrivals, measures, times, factor):
     initial = {"E": ergode.Seeds(seeds, age=4.0 - arrivals[seeds])}
     if seeds.size < arrivals.size:
         initial["I"] = np.flatnonzero(arrivals == 0)
+    name, instead = ("H", "N") if model is HOSPITAL else ("I", "R")
     enough = [
-        ergode.Capacity("R", 10**6, wait=True),
+        ergode.Capacity(name, 10**6, instead, wait=True, patience=10.0**6),
         ergode.Testing({"R": 0.5}, capacity=10**6),
         ergode.LayerClosure(start=ergode.Trigger("R", fraction=1.0, window=0.5)),
     ]  # fmt: skip
@@ -117,6 +118,18 @@ def test_who_waits_the_longest_gets_the_place():
     assert in_hospital([2.25, 2.75, 2.5, 2.0], [first], days) == ["EEEH", "HEER", "RHER", "RRHR"]
     # A place that nobody waits for is there for the next.
     assert in_hospital([1.0, 1.5, 3.5], [one], [2.5, 3.25, 3.75]) == ["RHE", "RRE", "RRH"]
+
+
+def test_who_loses_patience_goes_elsewhere():
+    one = ergode.Capacity("H", 1, "N", wait=True, patience=0.5)
+    days = [2.5, 2.8125, 3.125, 4.125]
+    # The second leaves before the place is free; the third gets it, and the fourth is late.
+    found = in_hospital([2.0, 2.25, 2.75, 2.875], [one], days)
+    assert found == ["HEEE", "HNEE", "RNHE", "RNRN"]
+    # A place that becomes free when patience ends is not for who has lost it.
+    assert in_hospital([2.0, 2.5], [one], [3.125]) == ["RN"]
+    first = ergode.Capacity("H", 1, "N", wait=True, patience=0.5, priority="number")
+    assert in_hospital([2.0, 2.75, 2.875], [first], [3.125, 3.5]) == ["REH", "RNH"]
 
 
 def test_tests_are_taken_at_once_while_there_are_some():
@@ -211,6 +224,8 @@ def test_triggers_by_what_is_new_and_by_a_group():
         (lambda: ergode.Capacity("H", 3, instead="N", start=2.0), "expected no start and no stop"),
         (lambda: ergode.Capacity("H", 3), "a compartment that nodes enter instead, or wait=True"),
         (lambda: ergode.Capacity("H", 3, "N", wait=True), "enter instead, or wait=True"),
+        (lambda: ergode.Capacity("H", 3, "N", patience=2), "patience is for nodes that wait"),
+        (lambda: ergode.Capacity("H", 3, "N", True, None, 0), "patience is 0; expected a finite"),
         (
             lambda: turned_away([1.0], ergode.Capacity("Q", 3, instead="N")),
             "unknown compartment 'Q'",

@@ -550,7 +550,7 @@ def test_the_kernel_compiles_to_ptx(measures, model):
     )
     paths, triggers, tracing, lines, recent, queue, waiting, results, work = new_buffers(
         ensemble.node_count, 2, ensemble.tables, ensemble.bindings, "float64",
-        (61, ensemble.column_count), 5, 4, np.zeros,
+        (61, ensemble.column_count), 5, 4, 5, np.zeros,
     )  # fmt: skip
     epidemic = Epidemic(
         ensemble.contacts, ensemble.tables, none, paths, triggers, tracing, lines, recent,

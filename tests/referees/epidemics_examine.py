@@ -306,12 +306,51 @@ def examine_windows(family: str, seed: list[int], replicates: int = 200) -> list
     for kind in (EventEnsemble, WindowEnsemble):
         ensemble = kind(model_of(world), scenario, initial, **common)
         held, _ = ensemble.run(0, replicates)
-        found.append((held[0], ensemble.cases(held, 0)))
+        listed = ensemble.cases(held, 0)
+        if world.measures:
+            listed |= ensemble.happened(held, 0)
+        found.append((held[0], listed))
     (counts, cases), (others, listed) = found
+    measures = ensemble.measures((counts,), 0) if world.measures else None
     wrong = [] if np.array_equal(counts, others) else [f"{family} {seed}: counts of windows"]
     for name, values in cases.items():
         if not np.array_equal(values, listed[name], equal_nan=values.dtype.kind == "f"):
             wrong.append(f"{family} {seed}: {name} of windows")
+    if world.measures:
+        labels = [one.label for one in ensemble.tallies]
+        wrong += [
+            f"{family} {seed}: events listed of {label}"
+            for label in listed_otherwise(cases, measures, ensemble.times, labels)
+        ]
+    return wrong
+
+
+def listed_otherwise(
+    listed: dict[str, np.ndarray], counts: np.ndarray, times: np.ndarray, labels: list[str]
+) -> list[str]:
+    """Tallies whose counts [replicate, time, tally, ...] the list of events does not add up to."""
+    wrong = []
+    counts = counts.reshape(*counts.shape[:3], -1).sum(axis=3)
+    for number, label in enumerate(labels):
+        if label.endswith(("in force", "isolations", "quarantines")):
+            continue  # of measures; and the number of spells, which are listed as "isolated"
+        mine = listed["event_tally"] == number
+        row, time, end = (listed[f"event_{n}"][mine] for n in ("replicate", "time", "end"))
+        made = np.zeros(counts.shape[:2], int)
+        for t, moment in enumerate(times):
+            made[:, t] = np.bincount(row[time <= moment], minlength=len(made))
+            made[:, t] -= np.bincount(row[end <= moment], minlength=len(made))
+        if not np.array_equal(made, counts[:, :, number]):
+            wrong.append(label)
+    spells = [
+        (labels.index(label), labels.index(label.replace(begun, now)))
+        for begun, now in (("isolations", "isolated"), ("quarantines", "quarantined"))
+        for label in labels if label.endswith(begun)
+    ]  # fmt: skip
+    for begun, now in spells:
+        of_row = listed["event_replicate"][listed["event_tally"] == now]
+        if not np.array_equal(np.bincount(of_row, minlength=len(counts)), counts[:, -1, begun]):
+            wrong.append(labels[begun])
     return wrong
 
 

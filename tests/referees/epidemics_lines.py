@@ -105,6 +105,10 @@ class TestLines:
             if not self.run.world.measures[k]["wait"]:
                 self._leave(rest, k)
 
+    def die(self, rows: np.ndarray, node: np.ndarray) -> None:
+        """Nodes wait no more."""
+        self.asked[rows, :, node] = np.inf
+
     def _leave(self, rows: np.ndarray, k: int) -> None:
         """All who wait leave without a test."""
         here, node = np.nonzero(np.isfinite(self.asked[rows, k]))
@@ -122,11 +126,30 @@ class PlaceLines:
         self.since = np.full((count, len(world.measures), world.nodes), np.inf)
         self.urgency = {k: _urgency(world, world.measures[k]) for k in self.waited}
         self.enters = np.full((count, len(self.waited), world.nodes), np.inf)
+        self.gives_up = np.full((count, world.nodes), np.inf)
 
     def wait(self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray) -> None:
-        """Nodes wait in their compartments; nothing but a place ends that."""
+        """Nodes wait in their compartments, for a place or until they lose patience or exit."""
+        run, patience = self.run, self.run.world.measures[k].get("patience", np.inf)
         self.since[rows, k, node] = time
-        self.run.due[rows, node] = np.inf
+        self.gives_up[rows, node] = tidy(time + patience)
+        if isinstance(patience, str):
+            self.gives_up[rows, node] = time + run.rng.exponential(float(patience), rows.size)
+        run.due[rows, node] = np.minimum(self.gives_up[rows, node], run.exits_at[rows, node])
+
+    def leave(self, rows: np.ndarray, node: np.ndarray, time: np.ndarray, to: np.ndarray) -> Any:
+        """Which nodes wait no more, and where they go: elsewhere, or by an exit as it was drawn."""
+        run = self.run
+        leaves = np.zeros(rows.size, bool)
+        for k in self.waited:
+            mine = np.isfinite(self.since[rows, k, node])
+            vain = mine & (self.gives_up[rows, node] < run.exits_at[rows, node])
+            if vain.any():
+                run.tallies.note(rows[vain], k, "turned away", node[vain])
+                to = np.where(vain, run.index[run.world.measures[k]["instead"]], to)
+            self.since[rows[mine], k, node[mine]] = np.inf
+            leaves |= mine
+        return leaves, to
 
     def waits(self, rows: np.ndarray, k: int) -> np.ndarray:
         """Whether anybody waits."""

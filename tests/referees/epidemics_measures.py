@@ -131,6 +131,12 @@ def _add_capacity(rng: np.random.Generator, world: World) -> None:
         two = {"kind": "capacity", "compartment": name, "places": 1, "wait": True}
         if world.layers and rng.random() < 0.7:
             two["priority"] = _priority(rng)
+        leading = {c for c, (to, _) in world.progressions.items() if name in to}
+        elsewhere = [c for c in world.compartments if c != name and c not in leading]
+        if elsewhere:  # a mean where it is text
+            patient = rng.spawn(1)[0]
+            two["instead"] = str(patient.choice(elsewhere))
+            two["patience"] = [0.4137, "0.3", 50.0][int(patient.integers(3))]
         world.measures.insert(-1, two)
     if choices or free:
         # Stays that end together would differ by rounding: 1.2, and 0.4 + 0.8.
@@ -358,6 +364,8 @@ def measure_of(one: dict[str, Any]) -> Any:
             given[name] = ergode.ByAttribute("group", each)
     if isinstance(one.get("priority"), dict):
         given["priority"] = ergode.ByAttribute(*next(iter(one["priority"].items())))
+    if isinstance(one.get("patience"), str):
+        given["patience"] = ergode.Exponential(mean=float(one["patience"]))
     for name in ("dose_rate", "capacity"):
         if isinstance(one.get(name), tuple):
             given[name] = ergode.Calendar(*one[name])

@@ -48,7 +48,7 @@ class _Run:
         self.since = np.full((count, n), -np.inf)
         self.infected_at = np.full((count, n), -np.inf)
         self.due = np.full((count, n), np.inf)
-        self.exits = np.zeros((count, n), bool)  # whether a stay ends by an exit
+        self.exits_at = np.full((count, n), np.inf)  # when a stay ends by an exit
         self.cases = np.zeros((count, n), int)
         self.clock = np.full(count, self.begin)
         self.starts, self.stops = np.full((2, count, max(m, 1)), np.inf)
@@ -81,6 +81,7 @@ class _Run:
         self.lines = TestLines(self, count)
         self.places = PlaceLines(self, count)
         self.births = Births(self)
+        self.born, self.died = np.full((count, n), -np.inf), np.full((count, n), np.inf)
         self.recent = RecentEntries(world, count, self.index)
         self.tallies = Tallies(self, count)
         self._place(count)
@@ -260,7 +261,7 @@ class _Run:
             if one["kind"] == "capacity":
                 inside = (self.at[over] == self.index[one["compartment"]]).sum(axis=1)
                 self.full[over, k] = inside >= one["places"]
-                if "instead" not in one:
+                if one.get("wait"):
                     self.full[over, k] |= self.places.waits(over, k)
             begins, ends = one.get("trigger"), one.get("stop")
             ends = ends if isinstance(ends, dict) else None
@@ -313,15 +314,18 @@ class _Run:
         age: float = 0.0,
     ) -> None:  # fmt: skip
         world = self.world
+        self.tallies.leave(rows, node, time)
         self.tallies.enter(rows, node, to)
         self.holds.stay(rows, node)
         for name in np.unique(to) if self.recent.given else ():
             new = (to == name) & (self.at[rows, node] != to)
             begin, now = time[new] - age, time[new]
             self.recent.note(world.compartments[name], rows[new], node[new], begin, now)
+        self.births.live(rows, node, to, time)
         self.at[rows, node] = to
         self.since[rows, node] = time - age
         self.due[rows, node] = np.inf
+        self.exits_at[rows, node] = np.inf
         for name, who in self._groups_of_stays:
             mine = (to == self.index[name]) & who[node]
             if mine.any():
@@ -331,10 +335,9 @@ class _Run:
                     stay = np.where(stay > age, stay, sample(self.rng, law, stay.size))
                 leave = tidy(time[mine] - age + stay)
                 row, who = rows[mine], node[mine]
-                self.exits[row, who] = False
                 if name in world.exits:
                     wait = self.rng.exponential(1.0 / world.exits[name][0], row.size)
-                    self.exits[row, who] = time[mine] + wait < leave
+                    self.exits_at[row, who] = time[mine] + wait
                     leave = np.minimum(leave, time[mine] + wait)
                 self.due[row, who] = leave
         for k, one in enumerate(world.measures):
@@ -405,15 +408,18 @@ class _Run:
             to = self._averted(rows, node, mine, to, branches, time)
             if name in self.world.exits:
                 given = self.world.exits[name][1]
-                gone = mine & self.exits[rows, node]
+                gone = mine & (self.exits_at[rows, node] <= time)
                 ends = np.cumsum(list(given.values()))[:-1]
                 names = np.array([self.index[b] for b in given])
                 pick = self.rng.random(int(gone.sum()))
                 to[gone] = names[np.searchsorted(ends, pick)]
+        left, to = self.places.leave(rows, node, time, to)
+        self._enter(rows[left], node[left], to[left], time[left])
+        rows, node, to, time = (each[~left] for each in (rows, node, to, time))
         for k, one in enumerate(self.world.measures):
             if one["kind"] == "capacity":
                 turned = (to == self.index[one["compartment"]]) & self.full[rows, k]
-                if "instead" in one:
+                if not one.get("wait"):
                     self.tallies.note(rows[turned], k, "turned away", node[turned])
                     to = np.where(turned, self.index[one["instead"]], to)
                 elif turned.any():
@@ -505,10 +511,13 @@ class _Run:
             if k in self.doses:
                 given = self.starts[rows, k] + self.doses[k][rows, node, d]
                 chosen = np.isfinite(given)
+                first = self.starts[rows, k] + self.doses[k][rows, node, 0]
+                chosen &= first >= self.born[rows, node]
             else:
                 after += of_dose(one["interval"], d - 1) if d else 0.0
                 given = self.starts[rows, k] + one["rollout"] * v[rows, k, node] + after
                 chosen = (u[rows, k, node] < one["fraction"]) & self.holds.takes(rows, k, node)
+                chosen &= given - after >= self.born[rows, node]
             since = tidy(given + one["delay"])
             begun = chosen & (since <= time)
             inside = begun & (time < tidy(since + one["duration"]))

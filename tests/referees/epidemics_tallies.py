@@ -38,7 +38,7 @@ def _names_of(one: dict[str, Any], avoided: bool) -> list[str]:
             *(["released"] if "release_after" in one else []),
         ],
         "tracing": ["detected", "traced", "quarantines", "quarantined"],
-        "isolation": ["isolated"],
+        "isolation": ["isolations", "isolated"],
     }.get(one["kind"], [])
     if limited or one.get("wait") is True:
         found = [*found, "waiting"]
@@ -79,6 +79,7 @@ class Tallies:
         self.changes: list[tuple[np.ndarray, ...]] = []
         self.releases: dict[tuple[int, int, int], list[float]] = {}
         self.traced: list[tuple[np.ndarray, ...]] = []
+        self.stays: list[tuple[np.ndarray, ...]] = []
         for k in range(len(world.measures)):
             self.starts(np.arange(count), k)
 
@@ -110,6 +111,18 @@ class Tallies:
             if (k, name) in self.column:
                 column = np.full(rows.size, self.column[k, name])
                 self.traced.append((rows, column, node, time))
+
+    def leave(self, rows: np.ndarray, node: Any, time: Any) -> None:
+        """Nodes leave compartments, in which they may have been isolated."""
+        run = self.run
+        for k, one in enumerate(run.world.measures):
+            if one["kind"] == "isolation":
+                mine = run.at[rows, node] == run.index[one["compartment"]]
+                mine &= run.isolated[rows, k, node] & run.holds.takes(rows, k, node)
+                begin = tidy(run.since[rows, node] + one["delay"])[mine]
+                each = np.broadcast_to(node, rows.shape)[mine]
+                until = np.broadcast_to(time, rows.shape)[mine]
+                self.stays.append((rows[mine], np.full(each.size, k), each, begin, until))
 
     def starts(self, rows: np.ndarray, k: int) -> None:
         """A measure is known to start."""
@@ -164,8 +177,9 @@ class Tallies:
                 if kind == "isolation":
                     self.found[:, g, self.column[number, "isolated"]] *= force[:, None]
         self._finish_holds()
+        self._finish_isolations()
         for row, column, node, begin in zip(*_joined(self.traced, 4), strict=True):
-            on = _over(begin, times)
+            on = _over(begin, times) & self._alive(row, node, begin)
             self.found[row, :, column] += on[:, None] * self.run.inside[node]
         for number in range(len(world.measures)):
             if world.measures[number]["kind"] == "vaccination":
@@ -173,10 +187,15 @@ class Tallies:
         self._assert_conservation()
         return self.found
 
+    def _alive(self, rows: Any, node: Any, time: Any) -> Any:
+        """Whether nodes are in the population at a time."""
+        return (self.run.born[rows, node] <= time) & (time < self.run.died[rows, node])
+
     def _finish_holds(self) -> None:
         """Intervals of one person that overlap are one."""
         rows, k, node, begin, until = _joined(self.holds, 5)
-        some = until > self.run.begin
+        until = np.minimum(until, self.run.died[rows, node])
+        some = (until > self.run.begin) & self._alive(rows, node, begin)
         rows, k, node, begin, until = (each[some] for each in (rows, k, node, begin, until))
         for at, who in enumerate(zip(rows.tolist(), k.tolist(), node.tolist(), strict=True)):
             for moment in self.releases.get(who, ()):
@@ -199,6 +218,27 @@ class Tallies:
                 self._count_hold(who, until[at], "quarantined", "isolated", -1)
                 end = until[at]
 
+    def _finish_isolations(self) -> None:
+        """Each stay that a measure isolates, as often as the measure begins in it or before."""
+        everybody = np.arange(len(self.now))
+        for node in range(self.run.world.nodes):
+            self.leave(everybody, node, np.inf)
+        stays, changes = _joined(self.stays, 5), _joined(self.changes, 4)
+        for number, one in enumerate(self.run.world.measures):
+            if one["kind"] != "isolation":
+                continue
+            rows, _, node, begin, until = (each[stays[1] == number] for each in stays)
+            of_row, _, time, by = (each[changes[1] == number] for each in changes)
+            for row in np.unique(rows):
+                mine = of_row == row
+                on, off = np.sort(time[mine & (by > 0)]), np.sort(time[mine & (by < 0)])
+                for start, stop in zip(on, off, strict=False):
+                    here = rows == row
+                    first = np.maximum(begin[here], start)
+                    some = tidy(first) < tidy(np.minimum(until[here], stop))
+                    for who, when in zip(node[here][some], first[some], strict=True):
+                        self._count_hold((row, number, who), when, "", "isolations", 1)
+
     def _count_hold(
         self, who: tuple[int, int, int], time: float, traced: str, tested: str, by: int
     ) -> None:
@@ -209,7 +249,7 @@ class Tallies:
 
     def _finish_doses(self, k: int) -> None:
         run, one, (u, v, _) = self.run, self.run.world.measures[k], self.run.chosen
-        after = 0.0
+        after, first = 0.0, np.zeros(0)
         for d in range(dose_count(one)):
             if k in run.doses:
                 given = run.starts[:, k, None] + run.doses[k][:, :, d]
@@ -219,6 +259,8 @@ class Tallies:
                 everywhere = np.arange(len(u))[:, None]
                 chosen = (u[:, k] < one["fraction"]) & run.holds.takes(everywhere, k, _all(run))
                 given = np.where(chosen, given, np.inf)
+            first = given if d == 0 else first
+            given = np.where((run.born <= first) & (given < run.died), given, np.inf)
             for g in range(run.world.times.size):
                 got = _over(given[..., None], run.world.times)[..., g]
                 self.found[:, g, self.column[k, f"dose {d + 1}"]] = got @ run.inside

@@ -124,6 +124,9 @@ class Holds:
         for at in np.lexsort((end, begin)):
             if end[at] == -np.inf or begin[at] == np.inf:
                 continue
+            born, died = self.run.born[row, node], self.run.died[row, node]
+            if not born <= begin[at] or np.isfinite(died):
+                continue
             if begin[at] >= until:
                 first, until = begin[at], end[at]
                 spells.append([first, until])
@@ -168,4 +171,5 @@ class Holds:
     def is_held(self, rows: np.ndarray, k: int, node: Any, time: np.ndarray) -> np.ndarray:
         """Whether nodes are held at a time; not yet at the moment at which that begins."""
         begin, end = self.begin[rows, k, node], self.end[rows, k, node]
-        return ((begin < time[:, None]) & (end > time[:, None])).any(axis=1)
+        alive = begin >= self.run.born[rows, node][:, None]
+        return ((begin < time[:, None]) & (end > time[:, None]) & alive).any(axis=1)

@@ -183,8 +183,8 @@ class World:
 def draw(rng: np.random.Generator, family: str) -> World:
     """A world of a family, drawn anew until ergode takes its model."""
     if family == "births":  # in a world with all measures
-        world = draw(rng, "measures")
-        add_births(rng, world)
+        while not add_births(rng, world := draw(rng, "measures")):
+            pass
         return world
     while True:
         world = _draw(rng, family)
@@ -211,9 +211,12 @@ def _alike(world: World, family: str) -> bool:
         return False
     if family == "measures" and not (_spared(world) and world.own_factors):
         return False
+    patient = any("patience" in m for m in world.measures)
+    if family == "measures" and (world.outside or not patient):
+        return False
     kinds = {m["kind"] for m in world.measures}
     waits = any(m["kind"] == "capacity" and m.get("wait") for m in world.measures)
-    full = any("instead" in m for m in world.measures)
+    full = any(m["kind"] == "capacity" and not m.get("wait") for m in world.measures)
     own = any(
         {"window", "among"} & set(m[end])
         for m in world.measures for end in ("trigger", "stop") if isinstance(m.get(end), dict)

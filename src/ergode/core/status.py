@@ -39,6 +39,11 @@ class Status(IntEnum):
     SKIPPED = 15, "A value was below the limits of the caller, and nothing was done."
     NEGATIVE_RATE = 16, "A rate, or a count of molecules, became negative."
     NO_SOLUTION = 17, "The equations have no solution that goes on to the last time."
+    ALL_BORN = (
+        18,
+        "All unborn nodes were born before the last time, and later births would be lost; use more "
+        "unborn nodes, in a network with as many more, or an earlier end.",
+    )
 
     @property
     def is_error(self) -> bool:

@@ -11,6 +11,7 @@ from ergode.core import results
 from ergode.core.calls import parts
 from ergode.core.calls.divide import Merge
 from ergode.core.results.statistics import CountStatistics
+from ergode.core.status import Status
 from ergode.epidemics.outputs import levels_of, values_of
 from ergode.epidemics.scenario import Include
 
@@ -52,8 +53,10 @@ def _statistics(
                 sizes_of = (replicates, shape[0], columns, most)
                 each[name] = [CountStatistics(*sizes_of) for _ in range(points)]
             by_point = values.reshape(points, -1, shape[0], columns)
-            for statistics, own in zip(each[name], by_point, strict=True):
-                statistics.add(own)
+            ends = part["status"].values.reshape(points, -1)
+            for statistics, own, end in zip(each[name], by_point, ends, strict=True):
+                whole = end == Status.DONE
+                statistics.add(own if whole.all() else own[whole].astype(np.int64))
         ended.append(part[["status"]].load())
     whole = ended[0] if len(ended) == 1 else parts.concat(ended)
     values = {"status": whole["status"].values}

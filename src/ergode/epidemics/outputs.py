@@ -11,15 +11,16 @@ import numpy as np
 from ergode.core import results
 from ergode.core.arguments import refuse_idle
 from ergode.core.calls import resident
-from ergode.core.calls.launch import check_room
+from ergode.core.calls.launch import check_room, warn
 from ergode.core.calls.resident import beside
-from ergode.core.errors import PlanError
+from ergode.core.errors import FailureWarning, PlanError
 from ergode.core.results import STRATA, SWEPT, Variable
 from ergode.core.results.statistics import CountStatistics
-from ergode.core.status import Status
+from ergode.core.status import Status, failures
 from ergode.epidemics.scenario import ENTRIES, MEASURES, Scenario
 from ergode.epidemics.shared.clock import on_grid
 from ergode.epidemics.shared.ensemble import Ensemble
+from ergode.models.epidemic.compartments import CompartmentModel
 
 if TYPE_CHECKING:
     import xarray
@@ -91,10 +92,19 @@ results.register(
         Variable("node", ("case",), "int64", "1", "node that left the susceptible compartment"),
         Variable("infector", ("case",), "int64", "1", "node that infected it; -1 for a seed"),
         Variable("infected_at", ("case",), "float64", "time", "when it was infected or seeded"),
+        Variable("born_at", ("case",), "float64", "time",
+                 "when the node was born; NaN if it was there from the beginning", True),
         Variable("entered", ("case", "compartment"), "float64", "time",
                  "when it entered each compartment; NaN if not by the last time"),
+        Variable("event_point", ("event",), "int64", "1", "point of the sweep", True),
+        Variable("event_replicate", ("event",), "int64", "1", "replicate of the event", True),
+        Variable("event_node", ("event",), "int64", "1", "node to which a measure did it", True),
+        Variable("event_tally", ("event",), "int64", "1", "position in `tally`", True),
+        Variable("event_time", ("event",), "float64", "time", "when it happened or began", True),
+        Variable("event_end", ("event",), "float64", "time",
+                 "when it ended; NaN if it does not last, or goes on", True),
     ],
-    coords=("node_name",),
+    coords=("node_name", "event_node_name", "tally"),
 )  # fmt: skip
 
 
@@ -149,9 +159,43 @@ class Collector(Protocol):
         """The result; `done` marks the finished rows of the call."""
 
 
+class _Ends:
+    """How the rows of a call end: how many of their times are valid."""
+
+    def __init__(self, shape: Shape, time_count: int) -> None:
+        self._shape, self._time_count = shape, time_count
+        self._short: dict[int, int] = {}  # by row
+
+    def valid(self, ensemble: Ensemble, found: Any, rows: np.ndarray) -> np.ndarray:
+        """How many times of some rows are valid."""
+        times = ensemble.valid_times(found)
+        short = times < self._time_count
+        self._short |= dict(zip(rows[short].tolist(), times[short].tolist(), strict=True))
+        return times
+
+    def status(self, done: np.ndarray, shape: Shape) -> np.ndarray:
+        """The status of each replicate of each point."""
+        found = status_of(done)
+        found[list(self._short)] = Status.ALL_BORN
+        return found[: shape.total].reshape(*shape.points, shape.replicates)
+
+    def computed(self, done: np.ndarray, shape: Shape) -> np.ndarray:
+        """Number of valid times, like `status`."""
+        found = np.where(done, self._time_count, 0)
+        found[list(self._short)] = list(self._short.values())
+        return found[: shape.total].reshape(*shape.points, shape.replicates)
+
+    def warn(self, done: np.ndarray) -> None:
+        """Warn of failures, if a result has no status."""
+        failed = failures(self.status(done, self._shape.computed(done)))
+        failed.pop(Status.NOT_RUN, None)
+        if failed:
+            warn(" ".join(failed.values()), FailureWarning)
+
+
 class _Counts:
-    def __init__(self, shape: Shape, include: Sequence[str]) -> None:
-        self._shape = shape
+    def __init__(self, shape: Shape, include: Sequence[str], ends: _Ends) -> None:
+        self._shape, self._ends = shape, ends
         self._rows: list[np.ndarray] = []
         # Arrays of the host, or of the device where results stay.
         self._chunks: dict[str, list[Any]] = {name: [] for name in ("count", "cases", *include)}
@@ -160,6 +204,7 @@ class _Counts:
         counts = ensemble.count(found, first)
         made = {"count": counts, "cases": ensemble.case_count(found, counts, first)}
         self._rows.append(rows)
+        self._ends.valid(ensemble, found, rows)
         for name, chunks in self._chunks.items():
             chunks.append(made[name] if name in made else getattr(ensemble, name)(found, first))
 
@@ -168,8 +213,8 @@ class _Counts:
     ) -> xarray.Dataset:
         shape = self._shape.computed(done)
         values = {name: self._all(chunks, shape) for name, chunks in self._chunks.items()}
-        values["status"] = _status(done, shape)
-        rows = np.where(values["status"] == Status.DONE, coords["time"].size, 0)
+        values["status"] = self._ends.status(done, shape)
+        rows = self._ends.computed(done, shape)
         return results.dataset(
             "epidemics", "counts", values, coords=_with_replicates(coords, shape), attrs=attrs,
             swept=shape.swept, strata=_strata(coords), computed_rows=rows,
@@ -191,10 +236,6 @@ def status_of(done: np.ndarray) -> np.ndarray:
     return np.where(done, Status.DONE, Status.NOT_RUN).astype(np.uint8)
 
 
-def _status(done: np.ndarray, shape: Shape) -> np.ndarray:
-    return status_of(done)[: shape.total].reshape(*shape.points, shape.replicates)
-
-
 def _with_replicates(coords: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
     return {**coords, "replicate": np.array(shape.numbers)}
 
@@ -205,27 +246,31 @@ def _strata(coords: Mapping[str, Any]) -> tuple[str, ...]:
 
 class _Statistics:
     def __init__(
-        self, shape: Shape, of_point: dict[str, list[CountStatistics]], quantiles: Sequence[float]
-    ) -> None:
-        self._shape = shape
+        self, shape: Shape, of_point: dict[str, list[CountStatistics]], quantiles: Sequence[float],
+        ends: _Ends,
+    ) -> None:  # fmt: skip
+        self._shape, self._ends = shape, ends
         self._of_point = of_point  # by variable
         self._quantiles = quantiles
 
     def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
+        valid = self._ends.valid(ensemble, found, rows)
         points = rows // self._shape.replicates
         starts = np.flatnonzero(np.diff(points, prepend=-1))
         for name, of_point in self._of_point.items():
             counts = getattr(ensemble, name)(found, first)
             counts = counts.reshape(*counts.shape[:2], -1)
             for start, stop in zip(starts, [*starts[1:], rows.size], strict=True):
-                of_point[points[start]].add(counts[start:stop])
+                whole = valid[start:stop] == counts.shape[1]
+                own = counts[start:stop]
+                of_point[points[start]].add(own if whole.all() else own[whole])
 
     def dataset(
         self, done: np.ndarray, coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
         shape = self._shape.computed(done)
         levels = list(self._quantiles)
-        values = {"status": _status(done, shape)}
+        values = {"status": self._ends.status(done, shape)}
         for name, of_point in self._of_point.items():
             column = "tally" if name == MEASURES else "compartment"
             grid = (coords["time"].size, *(len(coords[d]) for d in (column, *_strata(coords))))
@@ -254,37 +299,68 @@ def values_of(
 
 
 class _LineList:
-    def __init__(self, shape: Shape, node_names: np.ndarray | None) -> None:
-        self._shape = shape
+    def __init__(
+        self, shape: Shape, node_names: np.ndarray | None, has_births: bool, has_events: bool,
+        ends: _Ends,
+    ) -> None:  # fmt: skip
+        self._shape, self._ends = shape, ends
         self._chunks: list[dict[str, Any]] = []
-        self._node_names = node_names
+        self._node_names, self._has_births, self._has_events = node_names, has_births, has_events
 
     def add(self, ensemble: Ensemble, found: Any, first: int, rows: np.ndarray) -> None:
-        cases = ensemble.cases(found, first)
-        cases["point"], number = np.divmod(rows[cases["replicate"] - first], self._shape.replicates)
-        cases["replicate"] = self._shape.numbers.start + number
-        self._chunks.append(cases)
+        listed = ensemble.cases(found, first)
+        if not self._has_births:
+            listed.pop("born_at", None)
+        prefixes = [""]
+        if self._has_events:
+            listed |= ensemble.happened(found, first)
+            prefixes.append("event_")
+        valid = self._ends.valid(ensemble, found, rows)
+        last = ensemble.times[valid - 1].astype(np.float64)  # no more is known after it
+        for prefix in prefixes:
+            names = [name for name in listed if name.startswith("event_") == bool(prefix)]
+            over = last[listed[f"{prefix}replicate"] - first]
+            known = listed["event_time" if prefix else "infected_at"] <= over
+            if not known.all():
+                listed |= {name: listed[name][known] for name in names}
+                over = over[known]
+            for name in ("event_end",) if prefix else ("entered",):
+                beyond = over < listed[name].T
+                listed[name] = np.where(beyond, np.nan, listed[name].T).T
+            own = rows[listed[f"{prefix}replicate"] - first]
+            listed[f"{prefix}point"], number = np.divmod(own, self._shape.replicates)
+            listed[f"{prefix}replicate"] = self._shape.numbers.start + number
+        self._chunks.append(listed)
 
     def dataset(
         self, done: np.ndarray, coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
+        self._ends.warn(done)
         values = {
             name: np.concatenate([chunk[name] for chunk in self._chunks])
             for name in self._chunks[0]
         }
+        for of_events in (False, True)[: 1 + self._has_events]:
+            number = values["event_point" if of_events else "point"]
+            if (np.diff(number) < 0).any():
+                order = np.argsort(number, kind="stable")
+                mine = [name for name in values if name.startswith("event_") == of_events]
+                values |= {name: values[name][order] for name in mine}
         point = values["point"]
-        if (np.diff(point) < 0).any():
-            order = np.argsort(point, kind="stable")
-            values = {name: value[order] for name, value in values.items()}
-            point = values["point"]
         grid = coords["time"]
-        for name in ("infected_at", "entered"):
-            values[name] = on_grid(values[name], grid, attrs["precision"])
+        for name in ("infected_at", "born_at", "entered", "event_time", "event_end"):
+            if name in values:
+                values[name] = on_grid(values[name], grid, attrs["precision"])
         names: dict[str, Any] = {"compartment": coords["compartment"]}
+        if self._has_events:
+            names["tally"] = coords["tally"]
         if self._node_names is not None:
             names["node_name"] = ("case", self._node_names[values["node"]])
+            if self._has_events:
+                of_event = self._node_names[values["event_node"]]
+                names["event_node_name"] = ("event", of_event)
         if not self._shape.swept:
-            del values["point"]
+            values = {name: one for name, one in values.items() if not name.endswith("point")}
         places = np.unravel_index(point, self._shape.points) if self._shape.swept else ()
         for name, value in coords.items():
             if isinstance(value, tuple) and value[0] in self._shape.swept:
@@ -315,7 +391,7 @@ def levels_of(quantiles: Sequence[float] | None) -> list[float]:
 
 def collector(
     output: str,
-    compartment_count: int,
+    model: CompartmentModel,
     scenario: Scenario,
     grid: np.ndarray,
     shape: Shape,
@@ -328,8 +404,8 @@ def collector(
     """
     is_idle = quantiles is not None and output != "statistics"
     refuse_idle(quantiles=(is_idle, f"output={output!r} has none, output='statistics' has them"))
-    contacts = scenario.contacts
-    sizes = {"count": compartment_count, ENTRIES: compartment_count}
+    contacts, ends = scenario.contacts, _Ends(shape, grid.size)
+    sizes = {"count": len(model.compartments), ENTRIES: len(model.compartments)}
     if MEASURES in scenario.include:
         sizes[MEASURES] = len(scenario.tallies)
     names = [name for name in scenario.include if name in sizes]
@@ -344,7 +420,7 @@ def collector(
             f"an array of counts of {shape.total:,} epidemics at {grid.size:,} times",
             "use fewer replicates or times, or output='statistics'",
         )  # fmt: skip
-        return _Counts(shape, names)
+        return _Counts(shape, names, ends)
     if resident.device() is not None:
         raise PlanError(
             f"keep_on_device is for output='counts'; output={output!r} is made on the host"
@@ -378,5 +454,8 @@ def collector(
             name: [CountStatistics(*sizes_of) for _ in range(shape.point_count)]
             for name, sizes_of in each.items()
         }
-        return _Statistics(shape, of_point, levels)
-    return _LineList(shape, contacts.node_names)
+        return _Statistics(shape, of_point, levels, ends)
+    return _LineList(
+        shape, contacts.node_names, bool(model.outside),
+        MEASURES in scenario.include, ends,
+    )  # fmt: skip

@@ -94,7 +94,6 @@ class PointRuns:
                             count = (found[0] if isinstance(found, tuple) else found).shape[0]
                             done_here = rows[start : start + count]
                             if count:
-                                self._refuse_all_born(ensemble.all_born(found), done_here)
                                 collect.add(ensemble, found, begin + start, done_here)
                                 work = work + counted
                                 done[done_here] = True
@@ -108,17 +107,6 @@ class PointRuns:
                 if not done.any():
                     raise
         return done, _together(counters)
-
-    def _refuse_all_born(self, at: int | None, rows: np.ndarray) -> None:
-        """Refuse a replicate whose unborn nodes are all born: later births would be lost."""
-        if at is None:
-            return
-        point, number = divmod(int(rows[at]), len(self._replicates))
-        raise PlanError(
-            f"{self._points.named(point)}all unborn nodes of replicate "
-            f"{self._replicates[number]} are born before the last of times, and later births would "
-            "be lost; use more unborn nodes, in a network with as many more, or an earlier end"
-        )
 
     def _ensembles(self) -> Iterator[tuple[Ensemble, int, np.ndarray]]:
         """Yield each ensemble, its number of the first row, and the rows of the call."""

@@ -30,7 +30,7 @@ from ergode.epidemics.methods import MethodName, options_of, plan_of_points
 from ergode.epidemics.outputs import Output, Shape, collector, status_of
 from ergode.epidemics.points import InitialFunction, ModelFunction, points_of
 from ergode.epidemics.runs import PointRuns
-from ergode.epidemics.scenario import MEASURES, Contacts, Include, scenarios_of
+from ergode.epidemics.scenario import ENTRIES, MEASURES, Contacts, Include, scenarios_of
 from ergode.epidemics.seeding import Initial
 from ergode.epidemics.shared.resolution import check_resolution, precision_of
 from ergode.models.epidemic.calendars import Calendar
@@ -151,7 +151,9 @@ def simulate(
         ``"counts"``: count(replicate, time, compartment) and cases(replicate, time).
         ``"statistics"``: mean, variance
         (time, compartment) and quantile(level, time, compartment) over replicates.
-        ``"line_list"``: every case, its infector and the times of its stages.
+        ``"line_list"``: every case, its infector and the times of its stages; with
+        ``include="measures"`` also what interventions did to each node (`measure_table`). In a
+        population that changes, ``born_at`` is when the node was born, if it was during the run.
     quantiles : sequence of float, optional
         Levels for ``output="statistics"``; the default is 0.025, 0.25, 0.5, 0.75 and 0.975.
     precision : {"auto", "float32", "float64"}
@@ -176,11 +178,13 @@ def simulate(
     strata : str, optional
         Name of a node attribute: counts are then also split by its values, dim ``stratum``.
     include : {"entries", "measures", "avoided", "layers"} or sequence of these
-        What is counted besides nodes and cases, for ``"counts"`` and ``"statistics"``; split by
-        `strata` like these. Statistics have the names ``entries_mean``, ``measures_quantile``, ...
+        What is counted besides nodes and cases, split by `strata` like these; in a line list what
+        happened to each node. Statistics have the names ``entries_mean``, ``measures_quantile``,
+        ...
 
         - ``"entries"``: entries(replicate, time, compartment), the nodes that have entered a
-          compartment up to a time. `flows` makes entries and exits of each interval of them.
+          compartment up to a time. `flows` makes entries and exits of each interval of them. Not
+          in line lists.
         - ``"measures"``: measures(replicate, time, tally), what `interventions` have done; see
           :doc:`/reference/interventions`. For "sellke".
         - ``"avoided"``: measures, and among them the contacts that each of them has avoided. This
@@ -275,9 +279,10 @@ def simulate(
     settings = points.settings | {"contacts": [dated[id(k)] for k in points.settings["contacts"]]}
     scenarios = scenarios_of(settings, strata, zero, include, points.named_in_errors)
     scenario = scenarios[0]
-    if output == "line_list" and scenario.include:
+    if output == "line_list" and ENTRIES in scenario.include:
         raise PlanError(
-            "include is for output='counts' and 'statistics', but output is 'line_list'"
+            "include='entries' is for output='counts' and 'statistics'; a line list has the times "
+            "of entries of its cases"
         )
     points = points.located(scenario.contacts.node_names)
     grid = time_grid(times if zero is None else days_since(zero, "times", times))
@@ -289,7 +294,7 @@ def simulate(
     seed = integer("seed", seed, 0, 2**64 - 1)
     first = points.models[0]
     shape = Shape(points.layout.dims, points.layout.shape, numbers)
-    collect = collector(output, len(first.compartments), scenario, grid, shape, quantiles)
+    collect = collector(output, first, scenario, grid, shape, quantiles)
     listing = output == "line_list"
     plan = plan_of_points(method, points, scenarios, device, listing)
     unresumed = "" if plan.device.target in plan.method.resumes else (

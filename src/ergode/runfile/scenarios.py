@@ -11,6 +11,7 @@ from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.interventions import Importation, Intervention, Trigger
 from ergode.models.epidemic.testing import Testing
 from ergode.models.epidemic.vaccination import Vaccination
+from ergode.models.holding_times.families import HoldingTime
 from ergode.runfile.models import by_attribute, calendar, holding_time
 from ergode.runfile.tables import Table
 
@@ -77,6 +78,12 @@ def _waning(table: Table, key: str) -> Any:
     return calendar(table.table(key))
 
 
+def number_or_stay(table: Table, key: str) -> float | HoldingTime:
+    """A time, or a distribution of times."""
+    described = isinstance(table.values[key], dict)
+    return holding_time(table, key) if described else table.number(key)
+
+
 def _start(table: Table, key: str) -> float | date | Trigger:
     """A time, a date, or a table that describes a trigger."""
     if not isinstance(table.values[key], dict):
@@ -100,6 +107,7 @@ SPECIAL = {
     "Trigger": _start,
     "float | Mapping": number_or_layers,
     "Mapping": _reductions,
+    "float | Exponential": number_or_stay,
     "Exponential": _waning,
     "Calendar": number_or_calendar,
     "ByAttribute": text_or_by_attribute,

@@ -116,6 +116,7 @@ _BY_READER: dict[Any, Schema] = {
     kinetics.criterion: {"type": ["string", "number"]},
     scenarios.number_or_calendar: {"type": ["number", "object"]},
     scenarios.number_or_layers: {"type": ["number", "object"], "additionalProperties": _NUMBER},
+    scenarios.number_or_stay: {"anyOf": [_NUMBER, _HOLDING_TIME]},
     scenarios.text_or_by_attribute: {"type": ["string", "object"]},
 }
 

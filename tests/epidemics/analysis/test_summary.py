@@ -29,6 +29,36 @@ def test_summary_and_incidence(counts, contacts):
     np.testing.assert_allclose(total / contacts.node_count, found["attack_rate"])
 
 
+def test_costs_are_counts_times_prices():
+    """Of made-up counts: what lasts costs by the trapezoidal rule."""
+    labels = [f"interventions[{k}] {what}" for k in range(2) for what in ("tests", "isolated")]
+    values = np.array([[0, 0, 1, 2], [3, 4, 2, 2], [5, 0, 2, 6]])
+    made = xarray.Dataset(
+        {"measures": (("replicate", "time", "tally"), values[None])},
+        {"time": [0.0, 1.0, 3.0], "tally": labels},
+    )
+    prices = {"tests": 10.0, "interventions[1] isolated": 0.5, "isolated": 1.0}
+    found = ergode.epidemics.cost(made, prices)
+    assert found.sel(item="tests").values.tolist() == [[10.0, 50.0, 70.0]]
+    assert found.sel(item="interventions[1] isolated").values.tolist() == [[0.0, 1.0, 5.0]]
+    assert found.sel(item="isolated").values.tolist() == [[0.0, 4.0, 16.0]]
+    for wrong, said in [({"test": 1.0}, "price of 'test', but"), ({}, "empty"),
+                        ({"tests": np.nan}, "is nan")]:  # fmt: skip
+        with pytest.raises(ModelError, match=said):
+            ergode.epidemics.cost(made, wrong)
+    with pytest.raises(ModelError, match="no measures"):
+        ergode.epidemics.cost(made.drop_vars("measures"), prices)
+
+
+def test_nodes_that_stand_for_people(counts):
+    people = ergode.epidemics.as_people(counts, 20)
+    np.testing.assert_array_equal(people["count"], 20 * counts["count"])
+    np.testing.assert_allclose(summary(people)["peak_count"], 20 * summary(counts)["peak_count"])
+    for wrong in (0, -1.0, np.inf, "many"):
+        with pytest.raises(ModelError, match="per_node is"):
+            ergode.epidemics.as_people(counts, wrong)
+
+
 def test_of_counts_that_are_in_a_store(counts):
     pytest.importorskip("dask")
     for analysis in (summary, ergode.epidemics.incidence):

@@ -168,12 +168,12 @@ def both(
     if rooms is not None:
         windows._record_room = windows._detection_room = rooms
     (expected, cases), _ = events.run(2, count)
-    (found, records), _ = windows.run(2, count)
+    (found, *records), _ = windows.run(2, count)
     if not listing:
         return (expected, {}), (found, {})
     return (expected, events.cases((expected, cases), 2)), (
         found,
-        windows.cases((found, records), 2),
+        windows.cases((found, *records), 2),
     )
 
 
@@ -277,7 +277,7 @@ def test_the_kernel_compiles_to_ptx(precision, computed):
     )
     paths, triggers, tracing, lines, recent, queue, waiting, results, work = new_buffers(
         ensemble.node_count, 2, ensemble.tables, ensemble.bindings, precision,
-        (GRID.size, ensemble.column_count), 5, 4, np.zeros,
+        (GRID.size, ensemble.column_count), 5, 4, 5, np.zeros,
     )  # fmt: skip
     epidemic = Epidemic(
         ensemble.contacts, ensemble.tables, none, paths, triggers, tracing, lines, recent,

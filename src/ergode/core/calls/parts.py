@@ -28,6 +28,8 @@ _SETTINGS = (
 )  # fmt: skip
 # Numbers of members, which are added along their own dim alone.
 _EXTENTS = {"replicates": (REPLICATE,), "zones": ("zone",)}
+# Lists that lie beside a list of cases, and are joined as it is.
+_BESIDE = "event"
 # Dims whose items lie end to end, and the variable that says where those of a member begin.
 _END_TO_END = {"cell": "cell_start"}
 
@@ -100,6 +102,8 @@ def join(parts: list[xarray.Dataset], dim: str) -> xarray.Dataset:
     if dim == REPLICATE:
         found = _in_order(found)
     found, ragged = _end_to_end(found)
+    if along == "case":
+        found, ragged = _beside(found)
     _refuse_statistics(found[0], along)
     for number, part in enumerate(found[1:], 1):
         for name, index in found[0].indexes.items():
@@ -145,6 +149,21 @@ def _end_to_end(
             for part, start in zip(parts, starts, strict=False)
         ]
     return parts, ragged
+
+
+def _beside(
+    parts: list[xarray.Dataset],
+) -> tuple[list[xarray.Dataset], dict[str, xarray.Variable]]:
+    """Parts without the list beside that of cases, and that list of all of them, by point."""
+    import xarray
+
+    names = [str(name) for name, one in parts[0].data_vars.items() if _BESIDE in one.dims]
+    columns = {name: np.concatenate([part[name].values for part in parts]) for name in names}
+    if f"{_BESIDE}_point" in columns:
+        order = np.argsort(columns[f"{_BESIDE}_point"], kind="stable")
+        columns = {name: each[order] for name, each in columns.items()}
+    listed = {name: xarray.Variable((_BESIDE,), each) for name, each in columns.items()}
+    return [part.drop_vars(names) for part in parts], listed
 
 
 def _padded(parts: list[xarray.Dataset], along: str) -> list[xarray.Dataset]:

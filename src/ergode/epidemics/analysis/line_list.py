@@ -41,7 +41,7 @@ def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
         A swept parameter has the name of one of these columns.
     """
     _check_list(cases)
-    flat = cases.drop_vars("entered").drop_dims("compartment").to_dataframe()
+    flat = cases.drop_vars("entered").drop_dims(_BESIDES, errors="ignore").to_dataframe()
     for name in cases["compartment"].values:
         if f"entered_{name}" in flat:
             raise PlanError(
@@ -51,9 +51,92 @@ def case_table(cases: xarray.Dataset) -> pandas.DataFrame:
         flat[f"entered_{name}"] = cases["entered"].sel(compartment=name).values
     origin = origin_of(cases.attrs.get("origin"), ())
     if origin is not None:
-        for column in [name for name in flat if name.startswith(("infected_at", "entered_"))]:
-            dates = dates_since(origin, flat[column].to_numpy())
-            flat.insert(flat.columns.get_loc(column) + 1, f"{column}_date", dates)
+        moments = ("infected_at", "born_at", "entered_")
+        _add_dates(flat, [name for name in flat if name.startswith(moments)], origin)
+    return flat
+
+
+_BESIDES = ("compartment", "event", "tally")  # dims that are not those of cases
+
+
+def _add_dates(flat: pandas.DataFrame, columns: list[str], origin: np.datetime64) -> None:
+    """Put a column of dates after each column of times."""
+    for column in columns:
+        dates = dates_since(origin, flat[column].to_numpy())
+        flat.insert(flat.columns.get_loc(column) + 1, f"{column}_date", dates)
+
+
+def measure_table(cases: xarray.Dataset) -> pandas.DataFrame:
+    """What measures did to each node, as a table with one row for each event.
+
+    Parameters
+    ----------
+    cases : xarray.Dataset
+        From ``simulate(..., output="line_list", include="measures")``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``replicate``, ``node``, ``measure`` (its position in `interventions`), ``what`` (a
+        quantity of :doc:`/reference/interventions`, such as ``"tests"`` or ``"isolated"``),
+        ``time`` and ``end`` [time]. The end is that of an isolation, a quarantine or a wait; it is
+        NaN if these go on at the last time, and for all else. Nodes that never become cases are
+        listed too, so that rows add up to the counts. What happened before the first time has that
+        time. If nodes have names, there is ``node_name``; if the simulation had an origin, a column
+        of dates follows ``time`` and ``end``; in a sweep there is ``point``.
+
+    Raises
+    ------
+    ModelError
+        The line list has no measures.
+
+    Examples
+    --------
+    Tests of each person, and days in isolation:
+
+    >>> import ergode
+    >>> cases = ergode.epidemics.simulate(
+    ...     ergode.CompartmentModel.sir(
+    ...         transmission_rate=0.1, infectious=ergode.Gamma(mean=7, sd=3)
+    ...     ),
+    ...     ergode.ContactNetwork.erdos_renyi(200, mean_degree=8, seed=1),
+    ...     initial={"I": 10}, times=range(61), device="cpu", output="line_list",
+    ...     include="measures",
+    ...     interventions=[ergode.Testing({"I": 0.9}, rate=0.1, isolation=10)],
+    ... )
+    >>> table = ergode.epidemics.measure_table(cases)
+    >>> table.groupby(["replicate", "node", "what"]).size().unstack(fill_value=0).columns.tolist()
+    ['isolated', 'positive', 'tests']
+    >>> held = table[table["what"] == "isolated"]
+    >>> float((held["end"] - held["time"]).max())
+    10.0
+    """
+    import pandas
+
+    _check_list(cases)
+    if "event_tally" not in cases:
+        raise ModelError(
+            "the line list has no measures; expected one of simulate(..., output='line_list', "
+            "include='measures')"
+        )
+    labels = cases["tally"].values[cases["event_tally"].values]
+    split = [str(one).removeprefix("interventions[").split("] ", 1) for one in labels]
+    columns = {
+        "replicate": cases["event_replicate"].values,
+        "node": cases["event_node"].values,
+        "measure": np.array([one for one, _ in split], np.int64),
+        "what": np.array([one for _, one in split], object),
+        "time": cases["event_time"].values,
+        "end": cases["event_end"].values,
+    }
+    if "event_point" in cases:
+        columns = {"point": cases["event_point"].values, **columns}
+    if "event_node_name" in cases.coords:
+        columns["node_name"] = cases["event_node_name"].values
+    flat = pandas.DataFrame(columns)
+    origin = origin_of(cases.attrs.get("origin"), ())
+    if origin is not None:
+        _add_dates(flat, ["time", "end"], origin)
     return flat
 
 

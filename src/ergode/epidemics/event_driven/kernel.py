@@ -33,6 +33,7 @@ from ergode.epidemics.event_driven.measures import (
     begin_counters,
     count_move,
     detect,
+    die,
     left_by_quarantine,
     pull_triggers,
     put_in_quarantine,
@@ -64,6 +65,7 @@ from ergode.epidemics.event_driven.state import (
     FORGET,
     IMPORT,
     NEVER,
+    NOT_YET,
     PROGRESS,
     QUARANTINE,
     RETEST,
@@ -72,6 +74,7 @@ from ergode.epidemics.event_driven.state import (
     Move,
     Nodes,
     Run,
+    counted_in,
 )
 from ergode.epidemics.event_driven.tallies import begin_tallies, new_proposed, tally_rest
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
@@ -102,11 +105,15 @@ from ergode.epidemics.shared.lines import (
     admitted_to,
     begin_line_counts,
     enter_place,
+    forget_leavers,
     join,
+    leaves_at,
+    leaves_to,
     line_of,
     new_lines,
     nobody_waits,
 )
+from ergode.epidemics.shared.lives import begin_life, begin_unborn, live
 from ergode.epidemics.shared.options import (
     AVOIDING,
     COMPUTED,
@@ -116,7 +123,9 @@ from ergode.epidemics.shared.options import (
     HAS_CAPACITIES,
     HAS_COUNTERS,
     HAS_INTERVENTIONS,
+    HAS_LEAVERS,
     HAS_LINES,
+    HAS_LIVES,
     HAS_QUEUES,
     HAS_RELEASE,
     HAS_STRATA,
@@ -137,6 +146,7 @@ from ergode.epidemics.shared.tallying import (
     tally_avoided,
     tally_diversions,
     tally_entry,
+    tally_leaver,
     tally_wait,
 )
 from ergode.epidemics.shared.transmission import TRACE, Source, destination_of_stay, outcome
@@ -162,12 +172,13 @@ def sellke_cpu(
         np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
         np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 6), real),
         np.empty(points.interventions.triggers.counts.shape[1], np.int64),
-        np.empty(3 * plan_size, real),
+        np.empty(3 * plan_size + (2 * node_count if HAS_LIVES else 0), real),
         new_lines(plan_size if HAS_LINES else 1, node_count if HAS_LINES else 1),
         np.empty(1, real),
         np.empty((counts.shape[1] + 1, counts.shape[2]), np.int32),
         new_proposed(plan_size, node_count),
         np.empty(node_count if LISTING else 1, np.int64), np.empty(3, np.int64),
+        np.empty(node_count if LISTING else 1, real), cases.happened,
     )  # fmt: skip
     nodes = by_reference(made)
     for row in range(start, stop):
@@ -247,8 +258,11 @@ def _begin(queue, tables, nodes, cases, run):
     else:
         moves[0, base] = compartment.size
     first = tables.interventions.start
-    for k in range(starts.size):
+    for k in range(first.size):
         starts[k] = first[k]
+    if HAS_LIVES:
+        for node in range(compartment.size):
+            begin_life(tables.interventions, starts, node)
     if COUNTING:
         begin_tallies(tables, nodes, run)
     if HAS_TRACING:
@@ -265,8 +279,10 @@ def _begin(queue, tables, nodes, cases, run):
     nodes.work[BORN] = 0
     if LISTING:
         cases.count[run.row] = 0
+        cases.happened.count[run.row] = 0
         for node in range(compartment.size):
             nodes.case[node] = -1
+            nodes.born[node] = NOT_YET
     if HAS_LINES:
         for node in range(compartment.size):
             nobody_waits(nodes.lines, node)
@@ -348,7 +364,7 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
         elif kind == PROGRESS:
             move = _progress(event, tables, nodes, run)
             if HAS_QUEUES and move.compartment < 0:
-                _wait(event, -2 - move.compartment, tables, nodes)
+                _wait(queue, event, -2 - move.compartment, tables, nodes, run)
                 here = Move(node, np.int64(nodes.compartment[node]), _NOBODY, False)
                 _seek_contacts(queue, event, here, contacts, tables, nodes, run)
                 continue
@@ -437,8 +453,8 @@ def _transmit(event, contacts, tables, nodes, run):
             if HAS_TRACING:
                 held = quarantines(tables.interventions, nodes.quarantine, node, target, time)
             tally_avoided(
-                nodes.moves, tables, nodes.starts, held, mark, time, layer, source, target,
-                compartment, run.seed, run.replicate,
+                counted_in(nodes, run), tables, nodes.starts, held, mark, time, layer, source,
+                target, compartment, run.seed, run.replicate,
             )  # fmt: skip
     return Move(target if infected >= 0 else _NOBODY, infected, node, True)
 
@@ -451,15 +467,19 @@ def _progress(event, tables, nodes, run):
         if line >= 0:
             enter_place(nodes.lines, line, event.node)
             if COUNTING:
-                tally_wait(nodes.moves, tables, line, event.node, event.time, -1)
+                tally_wait(counted_in(nodes, run), tables, line, event.node, event.time, -1)
             plan = tables.interventions
             into = np.int64(plan.compartment[plan.lines.measure[line]])
             return Move(event.node, into, _NOBODY, False)
+        if HAS_LEAVERS:
+            line = line_of(tables.interventions, nodes.lines, event.node)
+            if line >= 0:
+                return _leave_line(event, line, left, tables, nodes, run)
     index = stay_index(left, event.stay - 1)
     if COUNTING and HAS_CAPACITIES:
         tally_diversions(
-            nodes.moves, tables, nodes.starts, left, index, event.time, run.seed, run.replicate,
-            event.node,
+            counted_in(nodes, run), tables, nodes.starts, left, index, event.time, run.seed,
+            run.replicate, event.node,
         )  # fmt: skip
     compartment = destination_of_stay(
         tables, nodes.starts, left, index, event.time, run.seed, run.replicate, event.node
@@ -467,15 +487,40 @@ def _progress(event, tables, nodes, run):
     return Move(event.node, np.int64(compartment), _NOBODY, False)
 
 
-def _wait(event, line, tables, nodes):
+def _leave_line(event, line, left, tables, nodes, run):
+    """The move of a node that waits for a place, and leaves the line without one."""
+    node, state = event.node, nodes.lines
+    index = stay_index(left, event.stay - 1)
+    into, in_vain = leaves_to(
+        tables, line, left, index, nodes.since[node], state.since[line, node], node, run.seed,
+        run.replicate,
+    )  # fmt: skip
+    enter_place(state, line, node)
+    forget_leavers(tables.interventions, state, np.int64(0), line, np.int64(0))
+    if COUNTING:
+        tally_leaver(counted_in(nodes, run), tables, line, node, event.time, in_vain)
+    return Move(node, into, _NOBODY, False)
+
+
+def _wait(queue, event, line, tables, nodes, run):
     """A node waits for a place, in its compartment."""
     node, time, state = event.node, event.time, nodes.lines
-    nodes.until[node] = NEVER
+    here = np.int64(nodes.compartment[node])
+    leaves = leaves_at(
+        tables, line, here, stay_index(here, event.stay - 1), nodes.since[node], time, node,
+        run.seed, run.replicate,
+    )  # fmt: skip
+    nodes.until[node] = leaves
+    if HAS_LEAVERS and leaves < tables.end:
+        push(
+            queue, run.per_time, leaves, np.int64(PROGRESS), node, np.int64(-1), event.stay,
+            np.uint32(0), np.int64(0),
+        )  # fmt: skip
     nodes.opened[node] = max(nodes.opened[node], just_before(time))
     state.since[line, node] = time
     join(tables.interventions, state, np.int64(0), line, np.int64(0), node)
     if COUNTING:
-        tally_wait(nodes.moves, tables, line, node, time, 1)
+        tally_wait(counted_in(nodes, run), tables, line, node, time, 1)
 
 
 def _import_case(event, tables, nodes, run):
@@ -519,7 +564,7 @@ def _enter(queue, event, move, entry, tables, nodes, run):
     """Begin the stay of a node in its new compartment; queue the events that may end it."""
     time, node, compartment = event.time, move.node, move.compartment
     stages, end, stays, opened = tables.stages, tables.end, nodes.stay, nodes.opened
-    index = stay_index(compartment, stays[node])
+    index, old = stay_index(compartment, stays[node]), np.int64(nodes.compartment[node])
     if move.is_case:
         nodes.ended[node] = stays[node]
         nodes.was[node] = nodes.compartment[node]
@@ -544,6 +589,14 @@ def _enter(queue, event, move, entry, tables, nodes, run):
         )
     leaves = at_moment(tables.moments, leaves)
     nodes.until[node] = leaves
+    if HAS_LIVES:
+        plan, outside = tables.interventions, tables.births.outside
+        if event.kind == SEED and outside[compartment] != 0:
+            begin_unborn(plan, nodes.starts, node, leaves)
+        else:
+            live(plan, outside, nodes.starts, node, old, compartment, time)
+            if outside[old] == 0 and outside[compartment] != 0:
+                die(tables, nodes, node, time, run)
     if leaves < end:
         push(
             queue, run.per_time, leaves, np.int64(PROGRESS), node, np.int64(-1), stays[node],
@@ -559,8 +612,8 @@ def _enter(queue, event, move, entry, tables, nodes, run):
         ask_for_test(tables, nodes, node, stays[node], compartment, real(entry), run)
     if COUNTING:
         tally_entry(
-            nodes.moves, tables, nodes.starts, node, stays[node], compartment, entry, time,
-            run.seed, run.replicate,
+            counted_in(nodes, run), tables, nodes.starts, node, stays[node], compartment, entry,
+            time, run.seed, run.replicate,
         )  # fmt: skip
 
 

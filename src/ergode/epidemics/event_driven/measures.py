@@ -15,6 +15,7 @@ from ergode.epidemics.event_driven.state import (
     PROGRESS,
     QUARANTINE,
     RETEST,
+    counted_in,
 )
 from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, layer_of, target_of
 from ergode.epidemics.shared.clock import at_moment, later, precedes, snapped
@@ -40,15 +41,21 @@ from ergode.epidemics.shared.lines import (
     next_tested,
     spent_from,
 )
+from ergode.epidemics.shared.lives import is_alive
 from ergode.epidemics.shared.options import (
     COUNTING,
     HAS_FINDS,
+    HAS_LINES,
     HAS_QUEUES,
     HAS_RELEASE,
     HAS_SCREENING,
+    HAS_TRACING,
 )
 from ergode.epidemics.shared.tallying import (
     decide_and_tally,
+    tally_death,
+    tally_hold_over,
+    tally_isolations_of,
     tally_positive,
     tally_release,
     tally_tests_of,
@@ -58,6 +65,7 @@ from ergode.epidemics.shared.transmission import (
     CONTACT_DELAY,
     CONTACT_TIME,
     FINDS,
+    ISOLATION_KIND,
     OWN_DELAY,
     OWN_TIME,
     RETEST_AFTER,
@@ -90,12 +98,16 @@ def pull_triggers(queue, tables, nodes, time, run):
                 if all_taken:
                     continue
             start, stop = starts[k], starts[k + plan.kind.size]
-            when = decide_and_tally(nodes.moves, tables, starts, k, nodes.population, moment)
+            when = decide_and_tally(
+                counted_in(nodes, run), tables, starts, k, nodes.population, moment
+            )
             following = min(following, when)
-            if COUNTING and HAS_SCREENING:
+            if COUNTING:
                 changed = starts[k] != start or starts[k + plan.kind.size] != stop
-                if changed and plan.rate[k] > 0.0:
+                if HAS_SCREENING and changed and plan.rate[k] > 0.0:
                     _tally_tests_under(tables, nodes, k, start, stop, next_up(moment), run)
+                if starts[k] != start and plan.kind[k] == ISOLATION_KIND:
+                    _tally_isolations_under(tables, nodes, k, start, stop, run)
         decided[0] = following
         if admitted:
             return True
@@ -109,8 +121,22 @@ def _tally_tests_under(tables, nodes, k, start, stop, before, run):
     starts[k], starts[stops] = start, stop
     for node in range(nodes.compartment.size):
         tally_tests_of(
-            nodes.moves, nodes.proposed, tables, starts, np.int64(k), node, node,
+            counted_in(nodes, run), nodes.proposed, tables, starts, np.int64(k), node, node,
             nodes.compartment[node], before, run.seed, run.replicate,
+        )  # fmt: skip
+    starts[k], starts[stops] = new_start, new_stop
+
+
+def _tally_isolations_under(tables, nodes, k, start, stop, run):
+    """Count the isolations of all nodes before a measure started again."""
+    starts, stops = nodes.starts, k + tables.interventions.kind.size
+    new_start, new_stop = starts[k], starts[stops]
+    starts[k], starts[stops] = start, stop
+    for node in range(nodes.compartment.size):
+        tally_isolations_of(
+            counted_in(nodes, run), tables, starts, np.int64(k), node, nodes.stay[node],
+            np.int64(nodes.compartment[node]), nodes.since[node], real(NEVER), run.seed,
+            run.replicate,
         )  # fmt: skip
     starts[k], starts[stops] = new_start, new_stop
 
@@ -173,8 +199,10 @@ def put_in_quarantine(queue, tables, nodes, k, node, time, contact, run):
     `contact` is zero for a case; for a contact it is one more than the layer.
     """
     quarantine, is_contact = nodes.quarantine, contact != 0
+    if not is_alive(tables.interventions, nodes.starts, node, time):
+        return
     if COUNTING and is_contact:
-        tally_traced(nodes.moves, tables, k, np.int64(contact) - 1, node, time)
+        tally_traced(counted_in(nodes, run), tables, k, np.int64(contact) - 1, node, time)
     lasting = tables.interventions.traced[k, CONTACT_TIME if is_contact else OWN_TIME]
     until = at_moment(tables.moments, time + lasting)
     before = max(quarantine[k, node, 1], quarantine[k, node, 2])
@@ -187,7 +215,7 @@ def put_in_quarantine(queue, tables, nodes, k, node, time, contact, run):
     else:  # another quarantine has begun at this moment
         quarantine[k, node, 1] = max(quarantine[k, node, 1], until)
     if COUNTING and until > before:
-        tally_hold(nodes.moves, tables, k, node, real(time), real(until), real(before))
+        tally_hold(counted_in(nodes, run), tables, k, node, real(time), real(until), real(before))
     if HAS_RELEASE and not precedes(time, before):
         _queue_release(queue, tables, nodes, k, node, time, RETEST_AFTER, run)
 
@@ -231,7 +259,7 @@ def test_for_release(queue, contacts, tables, nodes, k, node, time, run):
     number = np.int64(quarantine[k, node, 4])
     quarantine[k, node, 4] += 1.0
     if COUNTING:
-        tally(nodes.moves, tables, k, TESTS, node, time, 1)
+        tally(counted_in(nodes, run), tables, k, TESTS, node, time, 1)
     compartment = np.int64(nodes.compartment[node])
     if stays_isolated(tables.interventions, k, compartment, number, node, run.seed, run.replicate):
         _queue_release(queue, tables, nodes, k, node, time, RETEST_EVERY, run)
@@ -239,7 +267,7 @@ def test_for_release(queue, contacts, tables, nodes, k, node, time, run):
             unknown = not precedes(time, quarantine[k, node, 5])
             if unknown and looks_for_cases(tables.interventions, nodes.starts, k, time):
                 if COUNTING:
-                    tally(nodes.moves, tables, k, POSITIVE, node, time, 1)
+                    tally(counted_in(nodes, run), tables, k, POSITIVE, node, time, 1)
                 stay = nodes.stay[node]
                 _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
         return
@@ -247,13 +275,29 @@ def test_for_release(queue, contacts, tables, nodes, k, node, time, run):
     if begins:
         over = real(quarantine[k, node, 1])
     if COUNTING:
-        tally_release(nodes.moves, tables, k, node, time, over, max(until, over))
+        tally_release(counted_in(nodes, run), tables, k, node, time, over, max(until, over))
     quarantine[k, node, 1] = over
     quarantine[k, node, 2] = time
     quarantine[k, node, 3] = NEVER
     if begins:
         begin = real(quarantine[k, node, 0])
         _queue_release(queue, tables, nodes, k, node, begin, RETEST_AFTER, run)
+
+
+def die(tables, nodes, node, time, run):
+    """A node dies: it is held and waits no more."""
+    counted, quarantine = counted_in(nodes, run), nodes.quarantine
+    if HAS_TRACING:
+        for k in range(tables.interventions.kind.size):
+            until = max(quarantine[k, node, 1], quarantine[k, node, 2])
+            if until > time:
+                if COUNTING:
+                    tally_hold_over(counted, tables, k, node, real(time), real(until))
+                for part in range(1, 3):
+                    quarantine[k, node, part] = min(quarantine[k, node, part], time)
+            quarantine[k, node, 3] = NEVER
+    if COUNTING and HAS_LINES:
+        tally_death(counted, tables, nodes.lines, node, node, time)
 
 
 def _is_held(quarantine, k, node, time):
@@ -322,7 +366,7 @@ def detect(queue, contacts, tables, nodes, event, run):
     if not detects(plan, nodes.starts, k, time):
         return
     if COUNTING:
-        tally_positive(nodes.moves, tables, k, node, time)
+        tally_positive(counted_in(nodes, run), tables, k, node, time)
     _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
 
 
@@ -373,7 +417,8 @@ def _trace(queue, contacts, tables, nodes, node, k, stay, time, run):
 
 def ask_for_test(tables, nodes, node, stay, compartment, time, run):
     """A node that entered a compartment asks for a test: it is tested, or waits."""
-    plan, starts, state, moves = tables.interventions, nodes.starts, nodes.lines, nodes.moves
+    plan, starts, state = tables.interventions, nodes.starts, nodes.lines
+    counted = counted_in(nodes, run)
     for line in range(plan.lines.measure.size):
         k = np.int64(plan.lines.measure[line])
         asks = plan.lines.asks[line, compartment] != 0 and time >= 0.0
@@ -382,16 +427,16 @@ def ask_for_test(tables, nodes, node, stay, compartment, time, run):
             if time < starts[spent_from(plan, k)]:
                 state.left[_ONLY, line] -= np.int32(1)
                 if COUNTING:
-                    tally(moves, tables, k, TESTS, node, time, 1)
+                    tally(counted, tables, k, TESTS, node, time, 1)
                 if state.left[_ONLY, line] <= 0:
                     starts[spent_from(plan, k)] = next_up(real(time))
             elif may_join(plan, state, line, node, time):
                 state.since[line, node] = time
                 join(plan, state, _ONLY, line, _ONLY, node)
                 if COUNTING:
-                    tally(moves, tables, k, WAITING, node, time, 1)
+                    tally(counted, tables, k, WAITING, node, time, 1)
             elif COUNTING and state.since[line, node] < 0.0:
-                tally(moves, tables, k, TURNED_AWAY, node, time, 1)
+                tally(counted, tables, k, TURNED_AWAY, node, time, 1)
 
 
 def await_period(queue, tables, nodes, line, run):
@@ -407,18 +452,18 @@ def await_period(queue, tables, nodes, line, run):
 def test_line(queue, contacts, tables, nodes, line, time, run):
     """A period begins: the first in the line are tested, and isolated if they are positive."""
     plan, starts, state = tables.interventions, nodes.starts, nodes.lines
-    moves = nodes.moves
+    counted = counted_in(nodes, run)
     k = np.int64(plan.lines.measure[line])
     begin_period(plan, state, _ONLY, line, starts)
     if not looks_for_cases(plan, starts, k, time):
-        empty_line(moves, tables, state, _ONLY, line, _ONLY, time)
-    node = next_tested(moves, tables, state, _ONLY, line, _ONLY, starts, time)
+        empty_line(counted, tables, state, _ONLY, line, _ONLY, starts, time)
+    node = next_tested(counted, tables, state, _ONLY, line, _ONLY, starts, time)
     while node >= 0:
         period = state.period[_ONLY, line]
         if is_positive(plan, line, period, nodes.compartment[node], node, run.seed, run.replicate):
             if COUNTING:
-                tally(moves, tables, k, POSITIVE, node, time, 1)
+                tally(counted, tables, k, POSITIVE, node, time, 1)
             stay = nodes.stay[node]
             _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
-        node = next_tested(moves, tables, state, _ONLY, line, _ONLY, starts, time)
+        node = next_tested(counted, tables, state, _ONLY, line, _ONLY, starts, time)
     await_period(queue, tables, nodes, line, run)

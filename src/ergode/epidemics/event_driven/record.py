@@ -19,12 +19,14 @@ def note_move(event, move, entry, tables, nodes, cases, run):
         nodes.work[1] += 1
         population[tables.stages.order.size] += 1
         if LISTING:
-            _note_case(cases, nodes.case, run.row, node, move.infector, entry)
+            _note_case(cases, nodes, run.row, node, move.infector, entry)
     if LISTING:
         number = nodes.case[node]
         if number >= 0 and number < cases.node.shape[1]:
             cases.entered[run.row, number, compartment] = entry
     old = np.int64(nodes.compartment[node])
+    if LISTING and tables.births.outside[old] != 0 and tables.births.outside[compartment] == 0:
+        nodes.born[node] = entry
     if COUNTING:
         tally_leaving(tables, nodes, node, event.time, run)
     at = grid_index(tables.times, tables.per_step, event.time)
@@ -45,14 +47,15 @@ def note_move(event, move, entry, tables, nodes, cases, run):
     nodes.decided[0] = event.time
 
 
-def _note_case(cases, case, row, node, infector, time):
+def _note_case(cases, nodes, row, node, infector, time):
     """Begin an entry of the line list."""
     number = cases.count[row]
     cases.count[row] = number + 1
-    case[node] = number
+    nodes.case[node] = number
     if number < cases.node.shape[1]:
         cases.node[row, number] = node
         cases.infector[row, number] = infector
         cases.time[row, number] = time
+        cases.born[row, number] = nodes.born[node]
         for k in range(cases.entered.shape[2]):
             cases.entered[row, number, k] = NOT_YET

@@ -16,7 +16,8 @@ from ergode.epidemics.event_driven.state import Cases
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared.arcs import arcs_of
-from ergode.epidemics.shared.ensemble import Ensemble
+from ergode.epidemics.shared.counts import Happened
+from ergode.epidemics.shared.ensemble import Ensemble, with_room
 from ergode.epidemics.shared.options import (
     HAS_IMPORTATIONS,
     HAS_SCREENING,
@@ -81,13 +82,14 @@ class EventEnsemble(Ensemble):
         self._listing = listing
         self._plan_size = tables.interventions.kind.size
         self._room = 2 * self.node_count if listing else 1
+        self._happened_room = self.first_room_of_changes if listing else 1
         self.bucket_count = bucket_count or min(max(self.node_count, _BUCKETS_LEAST), _BUCKETS_MOST)
 
     @property
     def bytes_per_replicate(self) -> int:
         """Memory that a replicate of a chunk needs [bytes]."""
-        listed = (24 + 8 * self.compartment_count) * self._room if self._listing else 0
-        return super().bytes_per_replicate + listed
+        listed = (32 + 8 * self.compartment_count) * self._room if self._listing else 0
+        return super().bytes_per_replicate + listed + 16 * self._happened_room
 
     @property
     def bytes_per_thread(self) -> int:
@@ -106,7 +108,7 @@ class EventEnsemble(Ensemble):
     def prepare(self) -> None:
         """Compile the kernel, or load it from the cache, without running anything."""
         self.chunk_size(1)  # refuses what does not fit, before a thread allocates it
-        counts, work, cases = self._outputs(0, 1)
+        counts, work, cases = self._outputs(0, 1, 1)
         self.device.prepare(self._kernel, *self._arguments(self._tables, 0, counts, work, cases))
 
     def run(self, first_replicate: int, count: int) -> tuple[Any, np.ndarray]:
@@ -121,17 +123,22 @@ class EventEnsemble(Ensemble):
         """
         tables = self._tables._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
-            counts, work, cases = self._outputs(count, self._room)
+            counts, work, cases = self._outputs(count, self._room, self._happened_room)
             arguments = self._arguments(tables, first_replicate, counts, work, cases)
             done = launch.run_from_first(self.device, self._kernel, count, *arguments)
-            complete = cases.count <= self._room if self._listing else np.ones(count, bool)
+            complete = np.ones(count, bool)
+            if self._listing:
+                changes = cases.happened.count
+                complete = (cases.count <= self._room) & (changes <= self._happened_room)
             if done < count:
                 done = int(complete[:done].cumprod().sum())
             elif not complete.all():
-                most = int(cases.count.max())
-                self._room = most + most // 4  # run the replicates again, with room for all cases
+                # Run the replicates again, with room for all cases and changes.
+                self._room = with_room(self._room, cases.count)
+                self._happened_room = with_room(self._happened_room, cases.happened.count)
                 continue
-            cases = Cases(*(each[:done] for each in cases))
+            happened = Happened(*(each[:done] for each in cases.happened))
+            cases = Cases(*(each[:done] for each in cases[:-1]), happened)
             return (counts[:done], cases), work[:done].sum(axis=0)
 
     def _arguments(
@@ -158,14 +165,26 @@ class EventEnsemble(Ensemble):
             "node": node[order],
             "infector": listed.infector[kept][order],
             "infected_at": time[order],
+            "born_at": listed.born[kept][order],
             "entered": listed.entered[kept][order],
         }
 
-    def _outputs(self, count: int, room: int) -> tuple[np.ndarray, np.ndarray, Cases]:
+    def changes(self, found: Any) -> Happened:
+        """Changes of tallies, on the host."""
+        return found[1].happened
+
+    def _outputs(
+        self, count: int, room: int, happened_room: int
+    ) -> tuple[np.ndarray, np.ndarray, Cases]:
         cases = Cases(
             np.zeros(count, np.int64), np.empty((count, room), np.int64),
             np.empty((count, room), np.int64), np.empty((count, room), np.float64),
+            np.empty((count, room), np.float64),
             np.empty((count, room, self.compartment_count), np.float64),
+            Happened(
+                np.zeros(count, np.int64), np.empty((count, happened_room), np.int64),
+                np.empty((count, happened_room), self.times.dtype),
+            ),
         )  # fmt: skip
         counts = np.empty((count, self.times.size, self.column_count), np.int32)
         return counts, np.zeros((count, 2), np.int64), cases

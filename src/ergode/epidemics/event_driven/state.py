@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ergode.epidemics.shared.counts import Counted
+
 # Kinds of events, in the order of simultaneous events.
 (
     BIRTH, RETEST, PERIOD, SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, FORGET, IMPORT,
@@ -34,6 +38,8 @@ class Nodes(NamedTuple):
     proposed: Any  # see `shared.tallying`
     case: Any  # case number of each node, int64 [node]
     work: Any  # events, infections, births: int64 [3]
+    born: Any  # when it was born during the run, else NaN: real [node]
+    happened: Any  # see `shared.counts`
 
 
 class Run(NamedTuple):
@@ -43,6 +49,11 @@ class Run(NamedTuple):
     replicate: Any
     seed: Any
     per_time: Any  # buckets of the queue per unit of time
+
+
+def counted_in(nodes, run):
+    """Where what measures do in a replicate is counted."""
+    return Counted(nodes.moves, nodes.happened, np.int64(run.row))
 
 
 class Event(NamedTuple):
@@ -73,4 +84,6 @@ class Cases(NamedTuple):
     node: Any  # int64 [row, room]
     infector: Any
     time: Any  # float64 [row, room]
+    born: Any  # when the node was born during the run; NaN if it was not
     entered: Any  # float64 [row, room, compartment]; NaN before
+    happened: Any  # see `shared.counts`

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import real
+from ergode.epidemics.event_driven.state import NEVER, counted_in
 from ergode.epidemics.shared.options import COUNTING, HAS_SCREENING
 from ergode.epidemics.shared.tallying import (
     ProposedTests,
     begin_tests,
     tally_doses,
     tally_exit,
+    tally_isolations,
     tally_starts,
     tally_tests,
 )
@@ -25,7 +27,7 @@ def new_proposed(plan_size, node_count):
 
 def begin_tallies(tables, nodes, run):
     """A replicate at time zero."""
-    tally_starts(nodes.moves, tables, nodes.starts)
+    tally_starts(counted_in(nodes, run), tables, nodes.starts)
     if HAS_SCREENING:
         for node in range(nodes.compartment.size):
             begin_tests(nodes.proposed, tables, node, node, run.seed, run.replicate)
@@ -36,12 +38,12 @@ def tally_leaving(tables, nodes, node, time, run):
     compartment = np.int64(nodes.compartment[node])
     if HAS_SCREENING:
         tally_tests(
-            nodes.moves, nodes.proposed, tables, nodes.starts, node, node, compartment, time,
-            run.seed, run.replicate,
+            counted_in(nodes, run), nodes.proposed, tables, nodes.starts, node, node, compartment,
+            time, run.seed, run.replicate,
         )  # fmt: skip
     tally_exit(
-        nodes.moves, tables, node, nodes.stay[node], compartment, nodes.since[node], time,
-        run.seed, run.replicate,
+        counted_in(nodes, run), tables, nodes.starts, node, nodes.stay[node], compartment,
+        nodes.since[node], time, run.seed, run.replicate,
     )  # fmt: skip
 
 
@@ -50,7 +52,12 @@ def tally_rest(tables, nodes, run):
     for node in range(nodes.compartment.size):
         if HAS_SCREENING:
             tally_tests(
-                nodes.moves, nodes.proposed, tables, nodes.starts, node, node,
+                counted_in(nodes, run), nodes.proposed, tables, nodes.starts, node, node,
                 np.int64(nodes.compartment[node]), tables.end, run.seed, run.replicate,
             )  # fmt: skip
-        tally_doses(nodes.moves, tables, nodes.starts, node, run.seed, run.replicate)
+        tally_isolations(
+            counted_in(nodes, run), tables, nodes.starts, node, nodes.stay[node],
+            np.int64(nodes.compartment[node]), nodes.since[node], real(NEVER), run.seed,
+            run.replicate,
+        )  # fmt: skip
+        tally_doses(counted_in(nodes, run), tables, nodes.starts, node, run.seed, run.replicate)

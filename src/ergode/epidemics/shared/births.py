@@ -43,6 +43,7 @@ class Births(NamedTuple):
     share: Any  # real [compartment]
     named: Any  # int64 [named]
     count: Any  # int64 [1]
+    outside: Any  # whether nodes in a compartment are not born or dead, uint8 [compartment]
 
 
 def births_of(
@@ -52,8 +53,9 @@ def births_of(
     """The table of a model, or of a group."""
     models = [model] if group is None else group.models
     share = np.zeros((len(models), len(model.compartments)), precision)
+    outside = np.isin(model.compartments, model.outside).astype(np.uint8)
     if model.unborn is None:
-        return Births(np.int64(-1), share[0], *np.zeros((2, 1), np.int64))
+        return Births(np.int64(-1), share[0], *np.zeros((2, 1), np.int64), outside)
     for row, one in zip(share, models, strict=True):
         for name, value in one.births_by.items():
             row[model.index[name]] = value
@@ -72,14 +74,17 @@ def births_of(
     count = np.array([[len(nodes)] for nodes in each], np.int64)
     if group is None:
         share, named, count = share[0], named[0], count[0]
-    return Births(np.int64(unborn), share, named, count)
+    return Births(np.int64(unborn), share, named, count, outside)
 
 
 def births_of_row(births, rows, row):
     """The table of the point of a row."""
     if SWEPT and HAS_BIRTHS:
         point = point_of(rows, row)
-        return Births(births.unborn, births.share[point], births.named[point], births.count[point])
+        return Births(
+            births.unborn, births.share[point], births.named[point], births.count[point],
+            births.outside,
+        )  # fmt: skip
     return births
 
 

@@ -15,10 +15,11 @@ from ergode.core.devices.foreign import on_host
 from ergode.epidemics.scenario import ENTRIES, Scenario
 from ergode.epidemics.seeding import Seeding
 from ergode.epidemics.shared.clock import moments_of
+from ergode.epidemics.shared.counts import Happened
 from ergode.epidemics.shared.resolution import check_range
 from ergode.epidemics.shared.sweep import PointGroup, Rows, rows_from
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, or_nothing
-from ergode.epidemics.shared.tallies import shown
+from ergode.epidemics.shared.tallies import shown, spells_of
 from ergode.models.epidemic.compartments import CompartmentModel
 
 _CHUNK_BYTES = 2**23
@@ -151,13 +152,18 @@ class Ensemble(ABC):
         each = shown(each, self.tallies, self._interventions)
         return each if self.stratum_count > 1 else each[..., 0]
 
-    def all_born(self, found: Any) -> int | None:
-        """The first of some replicates in which no node is unborn any more, if there is one."""
+    def valid_times(self, found: Any) -> np.ndarray:
+        """How many times of the grid are valid in each of some replicates.
+
+        When no node is unborn any more, later births are lost.
+        """
+        counts = found[0]
+        every = np.full(counts.shape[0], counts.shape[1])
         if self._unborn < 0:
-            return None
-        left = self._columns(found[0], self._unborn, self._unborn + 1)[:, -1]
-        none = np.flatnonzero(on_host(left).reshape(len(left), -1).sum(axis=1) == 0)
-        return int(none[0]) if none.size else None
+            return every
+        left = on_host(self._columns(counts, self._unborn, self._unborn + 1))
+        left = left.reshape(*counts.shape[:2], -1).sum(axis=2)
+        return np.where(left[:, -1] > 0, every, (left > 0).sum(axis=1))
 
     def _columns(self, counts: Any, first: int, stop: int) -> Any:
         """Some columns of counts, by stratum if there are several."""
@@ -168,6 +174,27 @@ class Ensemble(ABC):
     def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
         """The line list of some replicates as flat arrays, ordered by replicate, node and time."""
         raise NotImplementedError
+
+    @property
+    def first_room_of_changes(self) -> int:
+        """Changes of tallies in a replicate for which there is room at first."""
+        return 4 * self.node_count if self.tallies else 1
+
+    def changes(self, found: Any) -> Happened:
+        """Changes of tallies in some replicates, on the host."""
+        raise NotImplementedError
+
+    def happened(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
+        """What measures did to each node, as flat arrays (`shared.tallies.spells_of`)."""
+        first = self.column_count // self.stratum_count - len(self.tallies)
+        found = spells_of(self.changes(found), first, self.tallies, self._interventions)
+        return found | {"event_replicate": first_replicate + found["event_replicate"]}
+
+
+def with_room(room: int, counts: np.ndarray) -> int:
+    """Room for each of some counts, and for a quarter more if it is not enough now."""
+    most = int(counts.max(initial=0))
+    return room if most <= room else most + most // 4
 
 
 def replicates_that_fit(device: Device, node_count: int, bytes_each: int) -> int:

@@ -6,8 +6,9 @@ nodes that wait.  A binary heap orders these by class of priority, by the time a
 and by number.  So the order in which they are added does not matter.
 
 A capacity for which nodes wait has a line, too.  Nodes join it at the end of their stay, and remain
-in their compartment.  Whenever the triggers of the capacity are looked at, the first in the line
-get the free places (`admit`), and enter at the next moment.
+in their compartment until they get a place, or leave the line (`leaves_at`).  Whenever the triggers
+of the capacity are looked at, the first in the line get the free places (`admit`), and enter at the
+next moment.
 
 The two exact methods share this module.  A node of a replicate has a position in each array, and
 `shift` is the offset from nodes to positions.
@@ -23,24 +24,28 @@ import numpy as np
 from ergode.core.compiler.language import real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
-from ergode.core.math.random import TESTING, TRACING, draw_words, uniform
-from ergode.epidemics.shared.clock import ROUNDING
+from ergode.core.math.random import EXIT, TESTING, TRACING, draw_words, exponential, uniform
+from ergode.epidemics.shared.clock import ROUNDING, at_moment
 from ergode.epidemics.shared.compliance import takes_part
 from ergode.epidemics.shared.counts import TESTS, TURNED_AWAY, WAITING, tally
 from ergode.epidemics.shared.doses import urgency_of
+from ergode.epidemics.shared.lives import died_at
 from ergode.epidemics.shared.names import compartment_index
-from ergode.epidemics.shared.options import COUNTING
+from ergode.epidemics.shared.options import COUNTING, HAS_LEAVERS, HAS_LIVES
+from ergode.epidemics.shared.progression import HAS_EXITS, exit_of_stay, row_of, time_to_exit
 from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.interventions import Capacity, Intervention, Trigger
 from ergode.models.epidemic.testing import Testing
+from ergode.models.holding_times.families import Exponential
 
 _NEVER = float("inf")
 # In `since`: the node does not wait; it waited, and has got a place.
 _NOBODY, _ADMITTED = -1.0, -2.0
 _NUMBER_BITS = np.int64(40)  # of a node in a key; above them is the number of the period
 _PERIODS_MOST = 10**6
+_PATIENCE = 1 << 24  # in the index of a draw
 
 
 class Lines(NamedTuple):
@@ -55,6 +60,9 @@ class Lines(NamedTuple):
     first: Any  # a line's periods are first[i] : first[i + 1], int64 [line_count + 1]
     moment: Any  # when a period begins, real [period_count]; the last of a line never does
     tests: Any  # of a period, int32 [period_count]
+    # Of lines for places: the longest wait, and the rate at which it ends, real [line_count].
+    longest: Any
+    rate: Any
 
 
 class LineState(NamedTuple):
@@ -66,7 +74,9 @@ class LineState(NamedTuple):
     # Nodes that began to wait since they were last taken into the heap, in any order.
     inbox: Any  # int32 [line, position]
     arrived: Any  # their number, int32 [row, line]
-    left: Any  # tests left in the period, int32 [row, line]; below zero if too many were made
+    # Tests left in the period, below zero if too many were made; of a line for places, nodes in the
+    # heap that have left the line: int32 [row, line].
+    left: Any
     period: Any  # number of the next period, int32 [row, line]
 
 
@@ -149,8 +159,25 @@ def lines_of(
         np.array([has_queue(one) for one in given] or [False], np.uint8), asks,
         np.array([getattr(one, "wait", False) for one in given] or [False], np.uint8), urgency,
         np.array(first, np.int64), np.concatenate(moments).astype(precision),
-        np.concatenate(tests).astype(np.int32),
+        np.concatenate(tests).astype(np.int32), *_patience(given, precision),
     )  # fmt: skip
+
+
+def _patience(given: Sequence[Any], precision: Precision) -> tuple[np.ndarray, np.ndarray]:
+    """The longest wait in each line, and the rate at which waits end."""
+    each = [getattr(one, "patience", None) for one in given] or [None]
+    longest = [one if isinstance(one, float) else np.inf for one in each]
+    rate = [one.rate if isinstance(one, Exponential) else 0.0 for one in each]
+    return np.array(longest, precision), np.array(rate, precision)
+
+
+def leaving_bindings(
+    interventions: Sequence[Intervention], model: CompartmentModel
+) -> dict[Any, bool]:
+    """Options of kernels in which nodes end their wait for a place without one."""
+    waits = [one for one in interventions if isinstance(one, Capacity) and one.wait]
+    leave = model.has_exits or any(one.patience is not None for one in waits)
+    return {HAS_LEAVERS: True} if waits and leave else {}
 
 
 # ---- device functions
@@ -214,32 +241,34 @@ def begin_period(plan, state, row, line, starts):
     starts[spent_from(plan, plan.lines.measure[line])] = spent
 
 
-def empty_line(moves, tables, state, row, line, shift, time):
+def empty_line(counted, tables, state, row, line, shift, starts, time):
     """All who wait leave the line."""
     for at in range(np.int64(state.size[row, line])):
         node = np.int64(state.heap[line, shift + at])
         state.since[line, shift + node] = _NOBODY
-        if COUNTING:
+        if COUNTING and not died_at(tables.interventions, starts, node) < time:
             k = tables.interventions.lines.measure[line]
-            tally(moves, tables, k, WAITING, node, time, -1)
-            tally(moves, tables, k, TURNED_AWAY, node, time, 1)
+            tally(counted, tables, k, WAITING, node, time, -1)
+            tally(counted, tables, k, TURNED_AWAY, node, time, 1)
     state.size[row, line] = np.int32(0)
 
 
-def next_tested(moves, tables, state, row, line, shift, starts, time):
+def next_tested(counted, tables, state, row, line, shift, starts, time):
     """At the beginning of a period: the node of a line that is tested next, or -1."""
     plan = tables.interventions
-    if state.left[row, line] <= 0 or state.size[row, line] == 0:
-        if plan.lines.waits[line] == 0:  # who asked at the first moment of the run
-            empty_line(moves, tables, state, row, line, shift, time)
-        return np.int64(-1)
-    node = _leave(plan, state, row, line, shift)
-    use_test(plan, state, row, line, starts)
-    if COUNTING:
-        k = plan.lines.measure[line]
-        tally(moves, tables, k, WAITING, node, time, -1)
-        tally(moves, tables, k, TESTS, node, time, 1)
-    return node
+    while state.left[row, line] > 0 and state.size[row, line] > 0:
+        node = _leave(plan, state, row, line, shift)
+        if HAS_LIVES and died_at(plan, starts, node) < time:
+            continue
+        use_test(plan, state, row, line, starts)
+        if COUNTING:
+            k = plan.lines.measure[line]
+            tally(counted, tables, k, WAITING, node, time, -1)
+            tally(counted, tables, k, TESTS, node, time, 1)
+        return node
+    if plan.lines.waits[line] == 0:  # who asked at the first moment of the run
+        empty_line(counted, tables, state, row, line, shift, starts, time)
+    return np.int64(-1)
 
 
 def use_test(plan, state, row, line, starts):
@@ -312,7 +341,9 @@ def _leave(plan, state, row, line, shift):
 def take_in(plan, state, row, line, shift):
     """Take the nodes of the inbox into the heap."""
     for at in range(np.int64(state.arrived[row, line])):
-        join(plan, state, row, line, shift, np.int64(state.inbox[line, shift + at]))
+        node = np.int64(state.inbox[line, shift + at])
+        if state.since[line, shift + node] >= 0.0:  # it has not left already
+            join(plan, state, row, line, shift, node)
     state.arrived[row, line] = np.int32(0)
 
 
@@ -337,6 +368,56 @@ def admitted_to(plan, state, position):
         if state.since[line, position] == _ADMITTED:
             return np.int64(line)
     return np.int64(-1)
+
+
+def _times_of_leaving(tables, line, compartment, index, entered, since, node, seed, replicate):
+    """When a node that waits since a time loses patience, and when it leaves by an exit."""
+    lines, stages = tables.interventions.lines, tables.stages
+    patience = real(lines.longest[line])
+    if lines.rate[line] > 0.0:
+        # A draw beside that of an exit from the same stay.
+        w0, w1, w2, w3 = draw_words(
+            seed, replicate, node, EXIT, np.uint32(index) | np.uint32(_PATIENCE)
+        )
+        patience = real(exponential(w0, w1) / lines.rate[line])
+    gone = real(_NEVER)
+    if HAS_EXITS:
+        row = row_of(stages, compartment, node)
+        gone = real(entered + time_to_exit(stages, row, index, seed, replicate, node))
+    return real(at_moment(tables.moments, since + patience)), max(gone, real(since))
+
+
+def leaves_at(tables, line, compartment, index, entered, since, node, seed, replicate):
+    """When a node that waits for a place since a time leaves the line without one."""
+    if HAS_LEAVERS:
+        over, gone = _times_of_leaving(
+            tables, line, compartment, index, entered, since, node, seed, replicate
+        )
+        return min(over, gone)
+    return real(_NEVER)
+
+
+def leaves_to(tables, line, compartment, index, entered, since, node, seed, replicate):
+    """Where a node goes that leaves a line, and whether it found no place until then."""
+    over, gone = _times_of_leaving(
+        tables, line, compartment, index, entered, since, node, seed, replicate
+    )
+    if HAS_EXITS and gone <= over:
+        row = row_of(tables.stages, compartment, node)
+        into = np.int64(exit_of_stay(tables.stages, row, index, seed, replicate, node))
+        return into, False
+    plan = tables.interventions
+    return np.int64(plan.instead[plan.lines.measure[line]]), True
+
+
+def forget_leavers(plan, state, row, line, shift):
+    """Take out of a heap those who have left the line; the order of the others is made anew."""
+    count = np.int64(state.size[row, line])
+    state.size[row, line] = np.int32(0)
+    for at in range(count):
+        node = np.int64(state.heap[line, shift + at])
+        if state.since[line, shift + node] >= 0.0:
+            join(plan, state, row, line, shift, node)
 
 
 def enter_place(state, line, position):

@@ -41,8 +41,12 @@ HAS_LINES = option(False)
 """Whether nodes wait in lines: for the tests of each period, or for places."""
 HAS_QUEUES = option(False)
 """Whether nodes wait in lines for places."""
+HAS_LEAVERS = option(False)
+"""Whether nodes may end their wait for a place without one."""
 HAS_DOSES = option(False)
 """Whether a vaccination has several doses, or a number of doses a day."""
+HAS_LIVES = option(False)
+"""Whether nodes are born or die, and measures must know."""
 HAS_TRIGGERS = option(True)
 """Whether a trigger starts one of them."""
 HAS_COUNTERS = option(False)

@@ -340,11 +340,11 @@ def holding_time_of_stay(stages, compartment, index, seed, replicate, node):
     stay = _planned(stages, compartment, index, seed, replicate, node)
     if HAS_EXITS:
         row = row_of(stages, compartment, node)
-        stay = min(stay, _time_to_exit(stages, row, index, seed, replicate, node))
+        stay = min(stay, time_to_exit(stages, row, index, seed, replicate, node))
     return stay
 
 
-def _time_to_exit(stages, row, index, seed, replicate, node):
+def time_to_exit(stages, row, index, seed, replicate, node):
     """Time until a node would leave a compartment by an exit."""
     rate = stages.exit_rate[row]
     if not rate > 0.0:
@@ -394,10 +394,10 @@ def next_compartment(stages, compartment, seed, replicate, node):
 def next_compartment_of_stay(stages, compartment, index, seed, replicate, node):
     """Next compartment of a node after a stay with this index (see `stay_index`)."""
     row = row_of(stages, compartment, node)
-    if HAS_EXITS and _time_to_exit(stages, row, index, seed, replicate, node) < _planned(
+    if HAS_EXITS and time_to_exit(stages, row, index, seed, replicate, node) < _planned(
         stages, compartment, index, seed, replicate, node
     ):
-        return _exit_of_stay(stages, row, index, seed, replicate, node)
+        return exit_of_stay(stages, row, index, seed, replicate, node)
     branch = stages.branch_start[row]
     last = stages.branch_start[row + 1] - 1
     if branch < last:
@@ -408,7 +408,7 @@ def next_compartment_of_stay(stages, compartment, index, seed, replicate, node):
     return stages.branch_to[branch]
 
 
-def _exit_of_stay(stages, row, index, seed, replicate, node):
+def exit_of_stay(stages, row, index, seed, replicate, node):
     """Next compartment of a node that leaves by an exit."""
     at = stages.exit_start[row]
     last = stages.exit_start[row + 1] - 1

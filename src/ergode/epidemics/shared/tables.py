@@ -20,7 +20,13 @@ from ergode.epidemics.shared.clock import Moments, moments_of
 from ergode.epidemics.shared.compliance import compliance_bindings
 from ergode.epidemics.shared.importation import factor_of, importations_of, own_factor_of
 from ergode.epidemics.shared.kept import kept
-from ergode.epidemics.shared.lines import has_queue, is_limited, period_starts
+from ergode.epidemics.shared.lines import (
+    has_queue,
+    is_limited,
+    leaving_bindings,
+    period_starts,
+)
+from ergode.epidemics.shared.lives import lives_bindings
 from ergode.epidemics.shared.options import (
     AVOIDING,
     COUNTING,
@@ -183,6 +189,7 @@ def tables_of(
         ),
         **vaccines.vaccine_bindings(scenario.interventions),
         **compliance_bindings(scenario.interventions),
+        **lives_bindings(model, scenario.interventions),
         **(
             {HAS_CAPACITIES: True}
             if any(isinstance(i, Capacity) for i in scenario.interventions)
@@ -194,6 +201,7 @@ def tables_of(
         **({COUNTING_ENTRIES: True} if ENTRIES in scenario.include else {}),
         **({HAS_LINES: True} if limited or queues else {}),
         **({HAS_QUEUES: True} if queues else {}),
+        **leaving_bindings(scenario.interventions, model),
         HAS_TRIGGERS: limited or bool(pulled),
         **({HAS_COUNTERS: True} if any(map(has_counter, pulled)) else {}),
         HAS_IMPORTATIONS: bool(scenario.importations),

@@ -25,6 +25,8 @@ from ergode.epidemics.shared.counts import (
     TRACED,
     TURNED_AWAY,
     WAITING,
+    Happened,
+    changes_of,
 )
 from ergode.epidemics.shared.lines import has_queue, is_limited
 from ergode.epidemics.shared.names import compartment_index
@@ -101,10 +103,10 @@ def _quantities(one: Intervention) -> list[tuple[int, str]]:
         if one.quarantine > 0.0:
             found += [(BEGUN, "quarantines"), (HELD, "quarantined")]
     elif isinstance(one, Isolation):
-        found = [(HELD, "isolated")]
+        found = [(BEGUN, "isolations"), (HELD, "isolated")]
     if has_queue(one) or is_limited(one):
         found.append((WAITING, "waiting"))
-    if is_limited(one) or (isinstance(one, Capacity) and not one.wait):
+    if is_limited(one) or (isinstance(one, Capacity) and one.instead is not None):
         found.append((TURNED_AWAY, "turned away"))
     return [*found, (IN_FORCE, "in force")]
 
@@ -162,3 +164,88 @@ def shown(values: Any, found: Sequence[Tally], interventions: Sequence[Intervent
         if isinstance(one, Isolation):
             values[..., column[k, HELD], :] *= values[..., column[k, IN_FORCE], :]
     return values
+
+
+_LEVELS = HELD, WAITING, IN_FORCE  # quantities that rise and fall
+
+
+def spells_of(
+    happened: Happened, first: int, found: Sequence[Tally], interventions: Sequence[Intervention]
+) -> dict[str, np.ndarray]:
+    """What measures did to each node, ordered by row, node, tally and time, as flat arrays.
+
+    `first` is the column of the first tally.  What lasts, such as an isolation, has an end, which
+    is NaN if it goes on; all else has none, and the end NaN.
+    """
+    row, node, column, change, time = changes_of(happened)
+    number = column - first
+    lasts = np.isin(quantity_of(found)[number], _LEVELS)
+    begun, over = _spells(*(each[lasts] for each in (row, node, number, change, time)))
+    listed = [(row[~lasts], node[~lasts], number[~lasts], time[~lasts], time[~lasts] * np.nan)]
+    listed.append((*(each[lasts][begun] for each in (row, node, number, time)), over))
+    row, node, number, time, end = (np.concatenate(each) for each in zip(*listed, strict=True))
+    for k, one in enumerate(interventions):
+        if isinstance(one, Isolation):
+            column_of = {each.quantity: at for at, each in enumerate(found) if each.measure == k}
+            row, node, number, time, end = _while_in_force(
+                column_of[HELD], column_of[IN_FORCE], row, node, number, time, end
+            )
+    # The begin of an isolation is that of its spell, and a measure is in force for all nodes.
+    kept = (node >= 0) & (quantity_of(found)[number] != BEGUN)
+    order = np.lexsort((time, number, node, row))
+    order = order[kept[order]]
+    return {
+        "event_replicate": row[order], "event_node": node[order], "event_tally": number[order],
+        "event_time": time[order], "event_end": end[order],
+    }  # fmt: skip
+
+
+def quantity_of(found: Sequence[Tally]) -> np.ndarray:
+    """The quantity of each tally."""
+    return np.array([one.quantity for one in found], np.int64)
+
+
+def _spells(
+    row: np.ndarray, node: np.ndarray, number: np.ndarray, change: np.ndarray, time: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions at which spells begin, and when each is over (NaN: not yet).
+
+    Changes are in order; those of one moment are one.
+    """
+    if not row.size:
+        return np.zeros(0, np.int64), np.zeros(0)
+    same = (np.diff(row) == 0) & (np.diff(node) == 0) & (np.diff(number) == 0)
+    is_first = np.append(True, ~(same & (np.diff(time) == 0)))
+    total = np.add.reduceat(change, np.flatnonzero(is_first))
+    at = np.flatnonzero(is_first)[total != 0]
+    total = total[total != 0]
+    begun = np.flatnonzero(total > 0)
+    of = np.stack([row, node, number])[:, at]
+    after = np.minimum(begun + 1, at.size - 1)
+    ended = (total[after] < 0) & (of[:, after] == of[:, begun]).all(axis=0)
+    return at[begun], np.where(ended, time[at[after]], np.nan)
+
+
+def _while_in_force(
+    held: int, force: int, row: np.ndarray, node: np.ndarray, number: np.ndarray,
+    time: np.ndarray, end: np.ndarray,
+) -> tuple[np.ndarray, ...]:  # fmt: skip
+    """Isolations by a measure, whose kernels list who would be isolated while it is in force."""
+    mine, spans = number == held, number == force
+    parts = [tuple(each[~mine] for each in (row, node, number, time, end))]
+    last, over = (np.where(np.isnan(end[which]), np.inf, end[which]) for which in (mine, spans))
+    # Spans of a row, one after another: the k-th of each row at once.
+    rank = np.arange(spans.sum()) - np.searchsorted(row[spans], row[spans])
+    for k in range(int(rank.max(initial=-1)) + 1):
+        here = rank == k
+        starts = np.full(int(row.max(initial=0)) + 1, np.inf)
+        stops = -starts
+        starts[row[spans][here]], stops[row[spans][here]] = time[spans][here], over[here]
+        begin = np.maximum(time[mine], starts[row[mine]])
+        until = np.minimum(last, stops[row[mine]])
+        some = begin < until
+        parts.append((
+            row[mine][some], node[mine][some], number[mine][some], begin[some],
+            np.where(np.isinf(until[some]), np.nan, until[some]),
+        ))  # fmt: skip
+    return tuple(np.concatenate(each) for each in zip(*parts, strict=True))

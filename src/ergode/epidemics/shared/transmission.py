@@ -20,6 +20,7 @@ from ergode.core.math.search import first_above
 from ergode.epidemics.shared.clock import later
 from ergode.epidemics.shared.compliance import groups_of, takes_part
 from ergode.epidemics.shared.lines import is_limited, lines_of, spent_from
+from ergode.epidemics.shared.lives import born_at
 from ergode.epidemics.shared.names import compartment_index, layer_index
 from ergode.epidemics.shared.options import (
     HAS_CALENDARS,
@@ -328,7 +329,7 @@ def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, 
         )
     reached = {infection.susceptible for infection in model.infections}
     for progression in leading:
-        if one.instead is None:
+        if one.wait:
             if progression.compartment == model.unborn:
                 raise ModelError(
                     f"{where} lets nodes wait for '{one.compartment}', which newborns enter; "
@@ -339,8 +340,7 @@ def _diverted(model: CompartmentModel, one: Capacity, where: str) -> tuple[int, 
                     f"{where} lets nodes wait in '{progression.compartment}', from which an "
                     "infection leads; expected a compartment that they enter instead"
                 )
-            continue
-        if one.instead not in progression.targets:
+        if one.instead is not None and one.instead not in progression.targets:
             raise ModelError(
                 f"{where} sends nodes to '{one.instead}' instead of '{one.compartment}', but the "
                 f"progression out of '{progression.compartment}' has no branch '{one.instead}'; "
@@ -392,7 +392,7 @@ def is_in_force(interventions, starts, row, time):
     """Whether a measure is in force at a time.
 
     `starts` [3 x intervention_count] are the starts of measures, their stops, and when no test is
-    left, as known at that time.
+    left, as known at that time; births and deaths of nodes may follow (`shared.lives`).
     """
     age = time - starts[row]
     given = age >= 0.0 and age < interventions.duration[row]
@@ -468,10 +468,14 @@ def left_under(interventions, starts, row, left, time, layer, source, target, se
         ):
             left *= 1.0 - interventions.reduction[row]
     elif kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND:
-        left *= left_by_vaccine(interventions, row, starts[row], time, target, seed, replicate)
+        left *= left_by_vaccine(
+            interventions, row, starts[row], born_at(interventions, starts, target), time, target,
+            seed, replicate,
+        )  # fmt: skip
         left *= reduced_infectivity(
-            interventions, row, starts[row], time, source.node, seed, replicate
-        )
+            interventions, row, starts[row], born_at(interventions, starts, source.node), time,
+            source.node, seed, replicate,
+        )  # fmt: skip
     elif kind == ISOLATION_KIND and (
         is_in_force(interventions, starts, row, time)
         and source.compartment == interventions.compartment[row]

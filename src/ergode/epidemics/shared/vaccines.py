@@ -21,11 +21,12 @@ from ergode.core.errors import ModelError
 from ergode.core.math.elementary import exp
 from ergode.core.math.random import BRANCHING, DOSES, INTERVENTION, draw_words, uniform
 from ergode.core.math.search import first_above
-from ergode.epidemics.shared.clock import later
+from ergode.epidemics.shared.clock import later, precedes
 from ergode.epidemics.shared.compliance import takes_part
 from ergode.epidemics.shared.doses import dose_times, queue_of
+from ergode.epidemics.shared.lives import born_at
 from ergode.epidemics.shared.names import compartment_index
-from ergode.epidemics.shared.options import HAS_DOSES, HAS_SEVERITY, HAS_WANING
+from ergode.epidemics.shared.options import HAS_DOSES, HAS_LIVES, HAS_SEVERITY, HAS_WANING
 from ergode.epidemics.shared.progression import next_compartment_of_stay, row_of
 from ergode.models.epidemic.attributes import Network
 from ergode.models.epidemic.calendars import Calendar
@@ -244,10 +245,11 @@ def rank_in_queue(programmes, programme, row, node, seed, replicate):
 
 
 @noinline_cpu
-def last_dose(interventions, row, start, time, node, seed, replicate):
+def last_dose(interventions, row, start, born, time, node, seed, replicate):
     """When the last dose began to protect a node by a time, infinite if none does; and its number.
 
-    For an all-or-nothing vaccine, only a dose that protects this node counts.
+    For an all-or-nothing vaccine, only a dose that protects this node counts.  Who is `born` after
+    the first dose gets none.
     """
     vaccines = interventions.vaccines
     never = real(_NEVER)
@@ -256,7 +258,8 @@ def last_dose(interventions, row, start, time, node, seed, replicate):
         return never, first
     w0, w1, w2, w3 = draws(row, node, 0, seed, replicate)
     chosen = uniform(w0, w1) <= interventions.fraction[row]
-    since = fma(interventions.rollout[row], uniform(w2, w3), start) + interventions.delay[row]
+    given = fma(interventions.rollout[row], uniform(w2, w3), start)
+    since = given + interventions.delay[row]
     dose = first
     if HAS_DOSES:
         programmes = vaccines.programmes
@@ -266,6 +269,8 @@ def last_dose(interventions, row, start, time, node, seed, replicate):
         if programme >= 0:
             rank = rank_in_queue(programmes, programme, row, node, seed, replicate)
             chosen = rank >= 0
+            if HAS_LIVES and chosen:
+                given = start + programmes.time[programmes.begin[programme] + rank]
         since = never
         if chosen:
             for d in range(np.int64(vaccines.count[row])):
@@ -277,6 +282,8 @@ def last_dose(interventions, row, start, time, node, seed, replicate):
                 if begin <= time:
                     since = begin
                     dose = np.int64(d)
+    if HAS_LIVES:
+        chosen = chosen and not precedes(given, born)
     if interventions.kind[row] == ALL_OR_NOTHING_KIND:
         v0, v1, v2, v3 = draws(row, node, 1, seed, replicate)
         chosen = chosen and uniform(v0, v1) <= vaccines.efficacy[row, dose]
@@ -285,12 +292,12 @@ def last_dose(interventions, row, start, time, node, seed, replicate):
     return since, dose
 
 
-def protection(interventions, row, start, time, node, seed, replicate):
+def protection(interventions, row, start, born, time, node, seed, replicate):
     """How well a vaccination protects a node: 1 at first, less when it has waned, 0 if not.
 
     And the number of the dose that does, from 0 on.
     """
-    since, dose = last_dose(interventions, row, start, time, node, seed, replicate)
+    since, dose = last_dose(interventions, row, start, born, time, node, seed, replicate)
     if since <= time and time < since + interventions.duration[row]:
         if HAS_WANING:
             return _unwaned(interventions.vaccines, row, time - since), dose
@@ -309,9 +316,9 @@ def _unwaned(vaccines, row, age):
     return vaccines.waning_factor[first_above(vaccines.waning_change, first + 1, high, age) - 1]
 
 
-def left_by_vaccine(interventions, row, start, time, node, seed, replicate):
+def left_by_vaccine(interventions, row, start, born, time, node, seed, replicate):
     """Fraction of the infection rate of a node that remains after a vaccination."""
-    safe, dose = protection(interventions, row, start, time, node, seed, replicate)
+    safe, dose = protection(interventions, row, start, born, time, node, seed, replicate)
     if interventions.kind[row] == LEAKY_KIND:
         return fma(-interventions.vaccines.efficacy[row, dose], safe, real(1.0))
     return 1.0 - safe
@@ -391,7 +398,8 @@ def _share_left(stages, plan, starts, averting, row, branch, time, seed, replica
 def _left_of(plan, starts, row, into, time, seed, replicate, node):
     """Fraction of the nodes that would enter a compartment and do after a vaccination."""
     if _reduces(plan.vaccines, row, into):
-        safe, dose = protection(plan, row, starts[row], time, node, seed, replicate)
+        born = born_at(plan, starts, node)
+        safe, dose = protection(plan, row, starts[row], born, time, node, seed, replicate)
         return fma(-plan.vaccines.severity[row, dose, into], safe, real(1.0))
     return real(1.0)
 
@@ -404,7 +412,7 @@ def _reduces(vaccines, row, compartment):
     return reduces
 
 
-def reduced_infectivity(interventions, row, start, time, node, seed, replicate):
+def reduced_infectivity(interventions, row, start, born, time, node, seed, replicate):
     """Fraction of the rate from a node that remains after a vaccination."""
     vaccines = interventions.vaccines
     reduces = vaccines.source_reduction[row, 0] > 0.0
@@ -412,7 +420,7 @@ def reduced_infectivity(interventions, row, start, time, node, seed, replicate):
         for dose in range(1, vaccines.source_reduction.shape[1]):
             reduces = reduces or vaccines.source_reduction[row, dose] > 0.0
     if reduces:
-        safe, dose = protection(interventions, row, start, time, node, seed, replicate)
+        safe, dose = protection(interventions, row, start, born, time, node, seed, replicate)
         return fma(-vaccines.source_reduction[row, dose], safe, real(1.0))
     return real(1.0)
 
@@ -424,5 +432,8 @@ def guarded(interventions, starts, time, node, seed, replicate):
     for row in range(interventions.kind.size):
         kind = interventions.kind[row]
         if (kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND) and time >= starts[row]:
-            left *= left_by_vaccine(interventions, row, starts[row], time, node, seed, replicate)
+            left *= left_by_vaccine(
+                interventions, row, starts[row], born_at(interventions, starts, node), time, node,
+                seed, replicate,
+            )  # fmt: skip
     return left

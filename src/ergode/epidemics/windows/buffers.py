@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.compiler.source import Precision
+from ergode.epidemics.shared.counts import Happened
 from ergode.epidemics.shared.lines import LineState
 from ergode.epidemics.shared.options import (
     COUNTING,
@@ -14,6 +15,7 @@ from ergode.epidemics.shared.options import (
     HAS_COUNTERS,
     HAS_FINDS,
     HAS_LINES,
+    HAS_LIVES,
     HAS_RELEASE,
     HAS_SCREENING,
     HAS_TRACING,
@@ -31,7 +33,8 @@ from ergode.epidemics.windows.triggers import BINS, TriggerState
 
 def new_buffers(
     node_count: int, count: int, tables: EpidemicTables, bindings: dict[Any, Any],
-    precision: Precision, shape: tuple[int, int], record_room: int, detection_room: int, empty: Any,
+    precision: Precision, shape: tuple[int, int], record_room: int, detection_room: int,
+    happened_room: int, empty: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Arrays for a chunk of replicates (`run_windows`), made by ``empty(shape, dtype)``."""
     position_count, plan = count * node_count, tables.interventions.kind.size
@@ -53,7 +56,8 @@ def new_buffers(
         empty(position_count, np.int32), empty(position_count, np.int32),
     )  # fmt: skip
     triggers = TriggerState(
-        empty((2, count), precision), empty((2, count), word), empty((count, 3 * plan), precision),
+        empty((2, count), precision), empty((2, count), word),
+        empty((count, 3 * plan + (2 * node_count if bindings.get(HAS_LIVES) else 0)), precision),
         empty((count, tables.interventions.triggers.counts.shape[1]), np.int32),
         empty((count, searches), word),
         empty((count, searches), np.int32), empty((count, searches), np.int32),
@@ -89,7 +93,11 @@ def new_buffers(
         empty(count, np.int64), empty(room, np.int32), empty(room, precision),
         empty(room, np.uint8), empty(room, np.int32),
     )  # fmt: skip
-    results = Results(records, empty((count, *shape), np.int32))
+    happened = Happened(
+        empty(count, np.int64), empty((count, happened_room), np.int64),
+        empty((count, happened_room), precision),
+    )  # fmt: skip
+    results = Results(records, empty((count, *shape), np.int32), happened)
     return (
         paths, triggers, tracing, lines, recent, empty((2, position_count), np.int64),
         empty((3, 3), np.int32), results, empty(2, np.int64),

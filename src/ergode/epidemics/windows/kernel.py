@@ -29,16 +29,23 @@ from ergode.epidemics.shared.options import (
     COUNTING,
     HAS_BIRTHS,
     HAS_LINES,
+    HAS_LIVES,
     HAS_QUEUES,
     HAS_RELEASE,
     HAS_TRACING,
     HAS_TRIGGERS,
 )
 from ergode.epidemics.shared.sweep import replicate_of
-from ergode.epidemics.shared.tallying import tally_doses, tally_starts
+from ergode.epidemics.shared.tallying import tally_doses, tally_isolations, tally_starts
 from ergode.epidemics.windows.births import settle_births
 from ergode.epidemics.windows.lines import forget_admitted, form_lines, test_lines
-from ergode.epidemics.windows.moves import begin_clock, begin_node, place_seed, settle
+from ergode.epidemics.windows.moves import (
+    begin_clock,
+    begin_node,
+    counted_in,
+    place_seed,
+    settle,
+)
 from ergode.epidemics.windows.path import HUBS, count_avoided, work_out
 from ergode.epidemics.windows.state import (
     Place,
@@ -46,6 +53,8 @@ from ergode.epidemics.windows.state import (
     epidemic_of_row,
     idle,
     is_at_risk,
+    since_of,
+    stay_of,
     unexposed,
 )
 from ergode.epidemics.windows.tracing import release, tally_holds
@@ -138,13 +147,12 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
                     shift = row * node_count
                     if HAS_LINES:
                         form_lines(epidemic, row, shift)
-                    pull_triggers(epidemic, results.moves[row], row, shift, begin)
+                    counted, replicate = counted_in(results, row), replicate_of(rows, row)
+                    pull_triggers(epidemic, counted, row, shift, begin, replicate)
                     if HAS_QUEUES:
                         _wake_admitted(epidemic, queue, waiting, round_number, row, shift)
                     if HAS_LINES:
-                        test_lines(
-                            epidemic, results.moves[row], row, shift, begin, replicate_of(rows, row)
-                        )
+                        test_lines(epidemic, counted, row, shift, begin, replicate)
             barrier(thread)
         going = True
         _queue_exposed(epidemic, width, queue, waiting, odd, round_number, thread)
@@ -152,7 +160,9 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
             following = (round_number + 1) % 3
             if thread.rank == 0:
                 waiting[0, (round_number + 2) % 3] = 0
-            worked += _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
+            worked += _one_round(
+                epidemic, rows, width, queue, waiting, results, odd, round_number, thread
+            )
             barrier(thread)
             round_number += 1
             going = waiting[0, following] > 0
@@ -179,7 +189,7 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
         # The next round uses another slot: threads may still have to read that this one is empty.
         round_number += 1
     if COUNTING:
-        _tally_all_doses(epidemic, rows, results, thread)
+        _tally_rest(epidemic, rows, results, thread)
     add(work, 0, worked)
     if thread.rank == 0:
         work[1] = windows
@@ -191,7 +201,8 @@ def _begin_chunk(epidemic, rows, waiting, results, work, row_count, thread):
     for row in share(thread, 0, row_count):
         begin_clock(epidemic, row, node_count)
         if COUNTING:
-            tally_starts(results.moves[row], epidemic.tables, epidemic.tables.interventions.start)
+            start = epidemic.tables.interventions.start
+            tally_starts(counted_in(results, row), epidemic.tables, start)
     for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
         row = position // node_count
         begin_node(
@@ -215,11 +226,14 @@ def _count_all_avoided(epidemic, rows, width, results, windows, thread):
         begin = triggers.begin[was, row]
         if begin < over:
             end = min(window_end(triggers, was, row, width, over), over)
-            starts = triggers.starts[row] if HAS_TRIGGERS else epidemic.tables.interventions.start
-            place = Place(row, row, position, position - row * node_count, replicate_of(rows, row))
-            count_avoided(
-                epidemic_of_row(epidemic, rows, row), results.moves[row], place, starts, begin, end
+            starts = (
+                triggers.starts[row]
+                if HAS_TRIGGERS or HAS_LIVES
+                else epidemic.tables.interventions.start
             )
+            place = Place(row, row, position, position - row * node_count, replicate_of(rows, row))
+            own, counted = epidemic_of_row(epidemic, rows, row), counted_in(results, row)
+            count_avoided(own, counted, place, starts, begin, end)
 
 
 def _release_all(epidemic, rows, width, results, windows, thread):
@@ -229,9 +243,13 @@ def _release_all(epidemic, rows, width, results, windows, thread):
     for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
         row = position // node_count
         end = window_end(triggers, 1 - (windows & 1), row, width, epidemic.tables.end)
-        starts = triggers.starts[row] if HAS_TRIGGERS else epidemic.tables.interventions.start
+        starts = (
+            triggers.starts[row]
+            if HAS_TRIGGERS or HAS_LIVES
+            else epidemic.tables.interventions.start
+        )
         place = Place(row, row, position, position - row * node_count, replicate_of(rows, row))
-        release(epidemic_of_row(epidemic, rows, row), results.moves[row], starts, place, end)
+        release(epidemic_of_row(epidemic, rows, row), counted_in(results, row), starts, place, end)
 
 
 def _tally_all_holds(epidemic, results, thread):
@@ -240,20 +258,25 @@ def _tally_all_holds(epidemic, results, thread):
     for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
         row = position // node_count
         tally_holds(
-            results.moves[row], epidemic.tables, epidemic.tracing, epidemic.paths, position,
-            position - row * node_count,
+            counted_in(results, row), epidemic.tables, epidemic.tracing, epidemic.paths,
+            epidemic.triggers.starts[row], position, position - row * node_count,
         )  # fmt: skip
 
 
-def _tally_all_doses(epidemic, rows, results, thread):
-    """Count the doses of all nodes, when it is known when programmes began."""
+def _tally_rest(epidemic, rows, results, thread):
+    """Count what is known at the end: doses of all nodes, and isolations in their last stays."""
     node_count = node_count_of(epidemic.contacts.incoming)
-    for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
+    tables, paths = epidemic.tables, epidemic.paths
+    for position in share(thread, 0, np.int64(paths.queued.size)):
         row = position // node_count
-        tally_doses(
-            results.moves[row], epidemic.tables, epidemic.triggers.starts[row],
-            position - row * node_count, epidemic.seed, replicate_of(rows, row),
+        node, replicate = position - row * node_count, replicate_of(rows, row)
+        counted, starts = counted_in(results, row), epidemic.triggers.starts[row]
+        tally_isolations(
+            counted, tables, starts, node, stay_of(paths, position),
+            compartment_of(paths, position), since_of(paths, position), real(_NEVER),
+            epidemic.seed, replicate,
         )  # fmt: skip
+        tally_doses(counted, tables, starts, node, epidemic.seed, replicate)
 
 
 def _place_seeds(epidemic, rows, seed_count, results, row_count, thread):
@@ -372,7 +395,7 @@ def _count_all_arrivals(epidemic, rows, width, odd, thread):
             )  # fmt: skip
 
 
-def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread):
+def _one_round(epidemic, rows, width, queue, waiting, results, odd, round_number, thread):
     """Compute the paths of queued nodes; return the number computed by this thread.
 
     Each lane takes a node.  Nodes with many arcs are deferred: the whole warp then processes them
@@ -421,10 +444,14 @@ def _one_round(epidemic, rows, width, queue, waiting, odd, round_number, thread)
             node = mine - row * node_count
             begin = triggers.begin[odd, row]
             stop = window_stop(begin, width, tables.end)
-            starts = triggers.starts[row] if HAS_TRIGGERS else tables.interventions.start
+            starts = (
+                triggers.starts[row] if HAS_TRIGGERS or HAS_LIVES else tables.interventions.start
+            )
             place = Place(row, row, mine, node, replicate_of(rows, row))
             own = epidemic_of_row(epidemic, rows, row)
-            changed, left_out = work_out(own, place, starts, begin, stop, share, shares)
+            changed, left_out = work_out(
+                own, counted_in(results, row), place, starts, begin, stop, share, shares
+            )
             worked += np.int64(share == 0)
             if left_out < stop and share == 0:
                 cut_window(triggers, odd, row, left_out)

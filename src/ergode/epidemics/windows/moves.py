@@ -8,10 +8,11 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, real, to_bits
 from ergode.epidemics.seeding import seed_age, seed_compartment, seed_node
-from ergode.epidemics.shared.arcs import end_arc, first_arc, target_of
+from ergode.epidemics.shared.arcs import end_arc, first_arc, node_count_of, target_of
 from ergode.epidemics.shared.atomics import add
-from ergode.epidemics.shared.counts import grid_index
-from ergode.epidemics.shared.lines import admitted_to, begin_line_counts, nobody_waits
+from ergode.epidemics.shared.counts import Counted, grid_index
+from ergode.epidemics.shared.lines import admitted_to, begin_line_counts, line_of, nobody_waits
+from ergode.epidemics.shared.lives import begin_life, begin_unborn
 from ergode.epidemics.shared.options import (
     COUNTING,
     COUNTING_ENTRIES,
@@ -19,7 +20,9 @@ from ergode.epidemics.shared.options import (
     HAS_BIRTHS,
     HAS_CAPACITIES,
     HAS_COUNTERS,
+    HAS_LEAVERS,
     HAS_LINES,
+    HAS_LIVES,
     HAS_QUEUES,
     HAS_SCREENING,
     HAS_STRATA,
@@ -30,13 +33,14 @@ from ergode.epidemics.shared.options import (
 from ergode.epidemics.shared.progression import stay_index
 from ergode.epidemics.shared.tallying import (
     begin_tests,
+    tally_death,
     tally_diversions,
     tally_entry,
     tally_exit,
     tally_tests,
 )
 from ergode.epidemics.windows.births import begin_births
-from ergode.epidemics.windows.lines import ask_for_test, enter_places, wait_for_place
+from ergode.epidemics.windows.lines import ask_for_test, enter_places, leave_line, wait_for_place
 from ergode.epidemics.windows.state import (
     INFECTED,
     Place,
@@ -74,6 +78,12 @@ class Results(NamedTuple):
 
     records: Records
     moves: Any  # int32 [row, time, column], see `shared.ensemble`; in the end counts
+    happened: Any  # see `shared.counts`
+
+
+def counted_in(results, row):
+    """Where what measures do in a replicate is counted."""
+    return Counted(results.moves[row], results.happened, np.int64(row))
 
 
 class Move(NamedTuple):
@@ -114,6 +124,11 @@ def _enter(epidemic, results, place, move, stay):
             add(moves, (row, at, column_of(tables, entered, node)), np.int32(1))
     if COUNTING:
         _tally_leaving(epidemic, results, place, old, time)
+        if HAS_LIVES and HAS_LINES:
+            outside = tables.births.outside
+            if outside[old] == 0 and outside[compartment] != 0 and time > 0.0:
+                counted = counted_in(results, row)
+                tally_death(counted, tables, epidemic.lines, position, node, time)
     change = np.int32(tables.infections.infectious[compartment] != 0) - np.int32(
         tables.infections.infectious[old] != 0
     )
@@ -147,12 +162,12 @@ def _enter(epidemic, results, place, move, stay):
         )  # fmt: skip
     if HAS_LINES:
         ask_for_test(
-            epidemic, results.moves[row], place, stay + np.int32(1), compartment,
+            epidemic, counted_in(results, row), place, stay + np.int32(1), compartment,
             real(time - move.age),
         )  # fmt: skip
     if COUNTING:
         tally_entry(
-            results.moves[row], tables, triggers.starts[place.slot], node, stay + np.int32(1),
+            counted_in(results, row), tables, triggers.starts[place.slot], node, stay + np.int32(1),
             compartment, real(time - move.age), time, epidemic.seed, place.replicate,
         )  # fmt: skip
 
@@ -167,19 +182,20 @@ def _expose(epidemic, position, node, change):
 
 def _tally_leaving(epidemic, results, place, compartment, time):
     """A node is about to leave its compartment."""
-    moves, position = results.moves[place.row], place.position
-    tally_tests_before(epidemic, moves, place, compartment, time)
+    counted, position = counted_in(results, place.row), place.position
+    tally_tests_before(epidemic, counted, place, compartment, time)
     tally_exit(
-        moves, epidemic.tables, place.node, stay_of(epidemic.paths, position), compartment,
-        since_of(epidemic.paths, position), time, epidemic.seed, place.replicate,
+        counted, epidemic.tables, epidemic.triggers.starts[place.slot], place.node,
+        stay_of(epidemic.paths, position), compartment, since_of(epidemic.paths, position), time,
+        epidemic.seed, place.replicate,
     )  # fmt: skip
 
 
-def tally_tests_before(epidemic, moves, place, compartment, time):
+def tally_tests_before(epidemic, counted, place, compartment, time):
     """Count a node's negative tests at a rate before a time."""
     if HAS_SCREENING:
         tally_tests(
-            moves, epidemic.tracing.proposed, epidemic.tables,
+            counted, epidemic.tracing.proposed, epidemic.tables,
             epidemic.triggers.starts[place.slot], place.position, place.node, compartment, time,
             epidemic.seed, place.replicate,
         )  # fmt: skip
@@ -193,6 +209,9 @@ def begin_node(epidemic, position, node, replicate):
     begin_at_base(tables, epidemic.paths, position, node, in_degree, seed, replicate)
     if HAS_COUNTERS:
         epidemic.recent.count[position] = 0
+    if HAS_LIVES:
+        starts = epidemic.triggers.starts[(position - node) // node_count_of(incoming)]
+        begin_life(tables.interventions, starts, node)
     if HAS_LINES:
         nobody_waits(epidemic.lines, position)
     if HAS_TRACING:
@@ -217,7 +236,7 @@ def begin_clock(epidemic, slot, node_count):
     for odd in range(2):
         triggers.begin[odd, slot] = 0.0
         triggers.cut[odd, slot] = never
-    for k in range(triggers.starts.shape[1]):
+    for k in range(tables.interventions.start.size):
         triggers.starts[slot, k] = tables.interventions.start[k]
     for k in range(triggers.rank.shape[1]):
         triggers.rank[slot, k] = np.int32(0)
@@ -254,6 +273,9 @@ def place_seed(epidemic, results, row, slot, index, node_count, replicate):
     )  # fmt: skip
     place = Place(row, slot, position, node, replicate)
     _enter(epidemic, results, place, move, np.int32(0))
+    if HAS_LIVES and epidemic.tables.births.outside[compartment] != 0:
+        starts, until = epidemic.triggers.starts[slot], until_of(epidemic.paths, position)
+        begin_unborn(epidemic.tables.interventions, starts, node, until)
 
 
 def _tally_diversions(epidemic, results, place, k, time):
@@ -261,12 +283,15 @@ def _tally_diversions(epidemic, results, place, k, time):
     paths, position = epidemic.paths, place.position
     if is_infection(paths, k, position):
         return
-    if HAS_QUEUES and admitted_to(epidemic.tables.interventions, epidemic.lines, position) >= 0:
+    plan, lines = epidemic.tables.interventions, epidemic.lines
+    if HAS_QUEUES and admitted_to(plan, lines, position) >= 0:
+        return
+    if HAS_LEAVERS and line_of(plan, lines, position) >= 0:
         return
     here = compartment_of(paths, position)
     index = stay_index(here, stay_of(paths, position) - np.int32(1))
     tally_diversions(
-        results.moves[place.row], epidemic.tables, epidemic.triggers.starts[place.slot], here,
+        counted_in(results, place.row), epidemic.tables, epidemic.triggers.starts[place.slot], here,
         index, time, epidemic.seed, place.replicate, place.node,
     )  # fmt: skip
 
@@ -284,9 +309,11 @@ def settle(epidemic, results, place, end):
                 _tally_diversions(epidemic, results, place, k, time)
             if HAS_QUEUES:
                 if is_wait(paths, k, position, compartment_of(paths, position)):
-                    wait_for_place(epidemic, results.moves[place.row], place, time)
+                    wait_for_place(epidemic, counted_in(results, place.row), place, time)
                     continue
-                enter_places(epidemic, results.moves[place.row], place, time)
+                if HAS_LEAVERS and not is_infection(paths, k, position):
+                    leave_line(epidemic, counted_in(results, place.row), place, time)
+                enter_places(epidemic, counted_in(results, place.row), place, time)
             if HAS_BIRTHS and compartment_of(paths, position) == epidemic.tables.births.unborn:
                 add(epidemic.triggers.births.born, np.int64(place.slot), 1)
             infector = np.int64(-1)
@@ -299,13 +326,13 @@ def settle(epidemic, results, place, end):
             _enter(epidemic, results, place, move, stay_of(paths, position))
     if COUNTING:
         tally_tests_before(
-            epidemic, results.moves[place.row], place, compartment_of(paths, position), end
+            epidemic, counted_in(results, place.row), place, compartment_of(paths, position), end
         )
     if HAS_COUNTERS:
         forget_entries(epidemic, place, end)
     if HAS_TRACING and epidemic.tracing.count[position] > 0:
         carry_out(
-            results.moves[place.row], epidemic.contacts.outgoing, epidemic.tables, epidemic.tracing,
-            epidemic.triggers.starts[place.slot], position, place.node, end, epidemic.seed,
-            place.replicate,
+            counted_in(results, place.row), epidemic.contacts.outgoing, epidemic.tables,
+            epidemic.tracing, epidemic.triggers.starts[place.slot], position, place.node, end,
+            epidemic.seed, place.replicate,
         )  # fmt: skip

@@ -33,11 +33,14 @@ from ergode.epidemics.shared.contacts import (
     next_contact,
 )
 from ergode.epidemics.shared.importation import first_imported_case, imported
-from ergode.epidemics.shared.lines import admitted_to
+from ergode.epidemics.shared.lines import admitted_to, leaves_at, leaves_to, line_of
+from ergode.epidemics.shared.lives import live, live_on
 from ergode.epidemics.shared.options import (
     AVOIDING,
     HAS_IMPORTATIONS,
     HAS_INTERVENTIONS,
+    HAS_LEAVERS,
+    HAS_LIVES,
     HAS_QUEUES,
     HAS_TRACING,
     LISTING,
@@ -318,7 +321,7 @@ def _fewer_moves(epidemic, position, moves, known, here, stop):
     return changed
 
 
-def work_out(epidemic, place, starts, begin, stop, lane, lanes):
+def work_out(epidemic, counted, place, starts, begin, stop, lane, lanes):
     """Compute the path of a node in the window from `begin` to `stop` from other nodes' paths.
 
     `starts` are the starts of interventions; `lanes` threads call this together.  Returns whether
@@ -336,9 +339,17 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
     moves = np.int64(0)
     left_out = real(_NEVER)
     known = moves_of(paths, position)
+    if HAS_LIVES and lane == 0:
+        live_on(tables.interventions, tables.births.outside, starts, node, compartment, until)
     line = np.int64(-1)  # in which the node has got a place
     if HAS_QUEUES:
         line = admitted_to(tables.interventions, epidemic.lines, position)
+    waiting, since = np.int64(-1), real(_NEVER)  # in which line, and since when
+    entered = since_of(paths, position)
+    if HAS_LEAVERS:
+        waiting = line_of(tables.interventions, epidemic.lines, position)
+        if waiting >= 0:
+            since = epidemic.lines.since[waiting, position]
     entry = np.int64(0)  # first importation into the node
     if HAS_IMPORTATIONS:
         entry = first_imported_case(epidemic.imported_cases, place.row, node)
@@ -354,14 +365,14 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
                 )
             time, infected, infector, _ = _first_transmission(
                 epidemic, place, starts, compartment, moves, max(opened, before_start), time, lane,
-                lanes, False, epidemic.triggers.population, Order(np.int64(-1), np.int64(-1)),
+                lanes, False, counted, Order(np.int64(-1), np.int64(-1)),
             )  # fmt: skip
             if HAS_IMPORTATIONS and infected < 0:
                 infected = from_outside
         if time >= stop:
             break
         if moves == ROOM:
-            left_out = time
+            left_out = min(left_out, time)
             break
         into = infected | INFECTED
         waits = False
@@ -369,6 +380,13 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
             plan = tables.interventions
             into = np.int64(plan.compartment[plan.lines.measure[line]])
             line = np.int64(-1)
+        elif HAS_LEAVERS and infected < 0 and waiting >= 0:
+            into, _ = leaves_to(
+                tables, waiting, compartment, stay_index(compartment, stay - 1), entered, since,
+                node, seed, replicate,
+            )  # fmt: skip
+            waiting = np.int64(-1)
+            left_out = min(left_out, real(next_up(time)))  # a shorter window: see `lines`
         elif infected < 0:
             into = np.int64(
                 destination_of_stay(
@@ -378,6 +396,7 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
             )  # fmt: skip
             if HAS_QUEUES and into < 0:
                 waits = True
+                waiting, since = -2 - into, time
                 into = compartment
         changed = max(
             changed, _new_move(epidemic, position, moves, known, time, compartment, into, stop)
@@ -388,12 +407,19 @@ def work_out(epidemic, place, starts, begin, stop, lane, lanes):
             paths.to[moves, position] = into
             if LISTING:
                 paths.infector[moves, position] = infector
+            if HAS_LIVES:
+                plan, outside = tables.interventions, tables.births.outside
+                live(plan, outside, starts, node, compartment, into & (INFECTED - 1), time)
         _together(lanes)
         moves += 1
         if HAS_QUEUES and waits:
             opened = max(opened, real(just_before(time)))
-            until = real(_NEVER)
+            until = leaves_at(
+                tables, waiting, compartment, stay_index(compartment, stay - 1), entered, time,
+                node, seed, replicate,
+            )  # fmt: skip
             continue
+        entered = time
         compartment = into & (INFECTED - 1)
         opened = time if infected >= 0 else max(opened, real(just_before(time)))
         until = time + holding_time_of_stay(

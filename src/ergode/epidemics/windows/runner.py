@@ -20,14 +20,15 @@ from ergode.core.group import COOPERATIVE, KIND
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.seeding import Initial, Seeder
 from ergode.epidemics.shared.arcs import arcs_into, arcs_of
-from ergode.epidemics.shared.counts import RUNNING_SUMS
-from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit
+from ergode.epidemics.shared.counts import RUNNING_SUMS, Happened
+from ergode.epidemics.shared.ensemble import Ensemble, replicates_that_fit, with_room
 from ergode.epidemics.shared.importation import ImportedCases, imported_cases_of
 from ergode.epidemics.shared.options import (
     HAS_BIRTHS,
     HAS_COUNTERS,
     HAS_FINDS,
     HAS_LINES,
+    HAS_LIVES,
     HAS_RELEASE,
     HAS_SCREENING,
     HAS_TRACING,
@@ -46,7 +47,7 @@ from ergode.epidemics.shared.transmission import (
 )
 from ergode.epidemics.windows.buffers import new_buffers
 from ergode.epidemics.windows.kernel import HUB, THREADS, windows_cpu, windows_cuda
-from ergode.epidemics.windows.moves import Records
+from ergode.epidemics.windows.moves import Records, Results
 from ergode.epidemics.windows.path import HUBS
 from ergode.epidemics.windows.state import COMPARTMENTS_MOST, INFECTED, ROOM, Contacts, Epidemic
 from ergode.models.epidemic.attributes import Network
@@ -125,6 +126,7 @@ class WindowEnsemble(Ensemble):
         self._plan_size = tables.interventions.kind.size
         self._line_count = tables.interventions.lines.measure.size
         self._record_room = 2 * self.node_count if listing else 1
+        self._happened_room = self.first_room_of_changes if listing else 1
         self._detection_room = _DETECTIONS
         at_first = np.zeros((self.column_count // self.stratum_count, self.stratum_count), np.int32)
         at_first[self.base] = self.stratum_sizes
@@ -152,7 +154,10 @@ class WindowEnsemble(Ensemble):
             each += 8 * self._detection_room + 4
         if self.bindings.get(HAS_BIRTHS, False):
             each += 8
+        if self.bindings.get(HAS_LIVES, False):
+            each += 16
         listed = 13 * self._record_room if self._listing else 0
+        listed += 16 * self._happened_room
         return super().bytes_per_replicate + each * self.node_count + listed
 
     def chunk_size(self, replicates: int) -> int:
@@ -170,7 +175,7 @@ class WindowEnsemble(Ensemble):
 
         Returns
         -------
-        found : tuple of counts [count, time, columns] and records of moves
+        found : tuple of counts [count, time, columns], records of moves and changes of tallies
         work : ndarray, shape [2]
             Paths and windows, summed over the replicates.
         """
@@ -183,24 +188,29 @@ class WindowEnsemble(Ensemble):
         imported_cases = put_table(self.device, imported_cases)
         tables = self.tables._replace(seeding=self._seeds.of(first_replicate, count))
         while True:
-            counts, work, records, detections = self._run(tables, imported_cases, rows, count)
-            listed = int(self.device.get(records.count).max(initial=0)) if self._listing else 0
-            if listed <= self._record_room and detections <= self._detection_room:
-                return (counts, records), work
+            counts, work, results, detections = self._run(tables, imported_cases, rows, count)
+            records, happened = results.records, results.happened
+            rooms = self._record_room, self._happened_room
+            if self._listing:
+                listed, changed = map(self.device.get, (records.count, happened.count))
+                rooms = with_room(rooms[0], listed), with_room(rooms[1], changed)
+            enough = rooms == (self._record_room, self._happened_room)
+            if enough and detections <= self._detection_room:
+                return (counts, records, happened), work
             # Run the replicates again with enough room.
-            self._record_room = max(self._record_room, listed + listed // 4)
+            self._record_room, self._happened_room = rooms
             if detections > self._detection_room:
                 self._detection_room = 2 * detections
 
     def _run(
         self, tables: EpidemicTables, imported_cases: ImportedCases, rows: Rows, count: int
-    ) -> tuple[Any, np.ndarray, Records, int]:
-        """Counts, work [2], records, and the room needed for detections of a node.
+    ) -> tuple[Any, np.ndarray, Results, int]:
+        """Counts, work [2], results, and the room needed for detections of a node.
 
         Counts are on the device if results stay there.
         """
         device = self.device
-        made_for = count, self._record_room, self._detection_room
+        made_for = count, self._record_room, self._detection_room, self._happened_room
         if self._made_for != made_for or not device.is_cuda:  # results of a CPU are these arrays
             self._buffers = ()  # first free those of another size
             self._buffers = new_buffers(
@@ -215,6 +225,7 @@ class WindowEnsemble(Ensemble):
         )  # fmt: skip
         device.fill_zero(results.moves)
         device.fill_zero(results.records.count)
+        device.fill_zero(results.happened.count)
         arguments = (
             epidemic, rows, self._seeds.most, self.width, queue, waiting, results, work
         )  # fmt: skip
@@ -230,7 +241,7 @@ class WindowEnsemble(Ensemble):
         detections = 0
         if self.bindings[HAS_TRACING] or self.bindings.get(HAS_COUNTERS, False):
             detections = int(device.get(tracing.room)[0])
-        return fetch(device, results.moves), device.get(work), results.records, detections
+        return fetch(device, results.moves), device.get(work), results, detections
 
     def cases(self, found: Any, first_replicate: int) -> dict[str, np.ndarray]:
         """The line list of some replicates as flat arrays, ordered by replicate, node and time."""
@@ -247,6 +258,7 @@ class WindowEnsemble(Ensemble):
         part = case >= 0
         if part.any():
             part &= (row[is_case][number] == row) & (node[is_case][number] == node)
+        born = self._births(row, node, time, to & (INFECTED - 1))
         entered = np.full((int(is_case.sum()), self.compartment_count), np.nan)
         entered[case[part], to[part] & (INFECTED - 1)] = time[part]
         return {
@@ -254,8 +266,24 @@ class WindowEnsemble(Ensemble):
             "node": node[is_case],
             "infector": records.infector[kept][order][is_case].astype(np.int64),
             "infected_at": time[is_case],
+            "born_at": born[is_case],
             "entered": entered,
         }
+
+    def _births(
+        self, row: np.ndarray, node: np.ndarray, time: np.ndarray, to: np.ndarray
+    ) -> np.ndarray:
+        """For each move, in the order of row, node and time: the last birth of its node, or NaN."""
+        outside = self.device.get(self.tables.births.outside) != 0
+        first = np.diff(row, prepend=-1) | np.diff(node, prepend=-1)
+        before = np.where(first != 0, self.base, np.roll(to, 1))
+        is_birth = outside[before] & ~outside[to]
+        last = np.maximum.accumulate(np.where(is_birth | (first != 0), np.arange(row.size), 0))
+        return np.where(is_birth[last], time[last], np.nan)
+
+    def changes(self, found: Any) -> Happened:
+        """Changes of tallies, on the host."""
+        return Happened(*map(self.device.get, found[2]))
 
 
 def _contacts_of(

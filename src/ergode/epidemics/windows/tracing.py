@@ -35,15 +35,22 @@ from ergode.epidemics.shared.detection import (
     next_detection,
     stays_isolated,
 )
+from ergode.epidemics.shared.lives import died_at, is_alive
 from ergode.epidemics.shared.options import (
     COUNTING,
     HAS_FINDS,
+    HAS_LIVES,
     HAS_QUEUES,
     HAS_RELEASE,
     HAS_SCREENING,
 )
 from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
-from ergode.epidemics.shared.tallying import tally_positive, tally_release, tally_traced
+from ergode.epidemics.shared.tallying import (
+    tally_hold_over,
+    tally_positive,
+    tally_release,
+    tally_traced,
+)
 from ergode.epidemics.shared.transmission import (
     CONTACT_DELAY,
     CONTACT_TIME,
@@ -192,6 +199,8 @@ def _holds_from(epidemic, starts, k, held, node, stay, moment, known, replicate)
         e = np.int64(held.arc)
         if e < 0:
             return True
+        if not is_alive(plan, starts, held.node, begin):
+            return False
         number, entity = contact_into(epidemic, held.node, e, node)
         return is_traced(
             plan, tables.meetings, k, layer_of(epidemic.contacts.incoming, e), number, entity,
@@ -272,7 +281,7 @@ def is_negative(epidemic, k, position, node, moves, moment, replicate):
     )  # fmt: skip
 
 
-def release(epidemic, moves, starts, place, end):
+def release(epidemic, counted, starts, place, end):
     """Make the tests for a release final that are before the end of a settled window."""
     tables, tracing, position = epidemic.tables, epidemic.tracing, place.position
     plan, shift = tables.interventions, place.position - place.node
@@ -281,6 +290,8 @@ def release(epidemic, moves, starts, place, end):
         moment = real(tracing.again[k, position])
         if moment < end:
             tracing.again[k, position] = _NEVER
+            if HAS_LIVES and died_at(plan, starts, place.node) < moment:
+                continue
             until = from_bits(bits(tracing.until[k, position]))
             # A quarantine of the window may have prolonged it; that lasts longer than the window.
             if not (
@@ -292,7 +303,7 @@ def release(epidemic, moves, starts, place, end):
             ):  # fmt: skip
                 continue
             if COUNTING:
-                tally(moves, tables, k, TESTS, place.node, moment, 1)
+                tally(counted, tables, k, TESTS, place.node, moment, 1)
             negative = is_negative(
                 epidemic, k, position, place.node, count, moment, place.replicate
             )
@@ -300,17 +311,17 @@ def release(epidemic, moves, starts, place, end):
             if negative:
                 tracing.released[k, position] = moment
                 if COUNTING:
-                    tally_release(moves, tables, k, place.node, moment, moment, until)
+                    tally_release(counted, tables, k, place.node, moment, moment, until)
                 tracing.until[k, position] = to_bits(moment)
                 tracing.held[k, position] = bits(to_bits(moment))
             else:
                 following = moment + plan.traced[k, RETEST_EVERY]
                 tracing.again[k, position] = at_moment(tables.moments, following)
                 if HAS_FINDS and plan.traced[k, FINDS] > 0.0:
-                    _find(epidemic, moves, starts, k, place, count, moment)
+                    _find(epidemic, counted, starts, k, place, count, moment)
 
 
-def _find(epidemic, moves, starts, k, place, count, moment):
+def _find(epidemic, counted, starts, k, place, count, moment):
     """A test for the release of a node is positive: a case is found, unless it is a known one.
 
     What follows begins after the window, which is shorter than the delay of a test.
@@ -334,7 +345,7 @@ def _find(epidemic, moves, starts, k, place, count, moment):
                 here = destination(paths, j, position)
         keep_detection(tracing, position, k, stay, moment)
         if COUNTING:
-            tally(moves, tables, k, POSITIVE, place.node, moment, 1)
+            tally(counted, tables, k, POSITIVE, place.node, moment, 1)
 
 
 def left_by_quarantine(
@@ -450,10 +461,10 @@ def begin_holds(tracing, k, position):
         tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
 
 
-def tally_holds(moves, tables, tracing, paths, position, node):
+def tally_holds(counted, tables, tracing, paths, starts, position, node):
     """Count the quarantines of a node that began in a window: they overlap, so they are one.
 
-    A window is shorter than any quarantine.
+    A window is shorter than any quarantine.  Who has died is held no more.
     """
     for k in range(tables.interventions.kind.size):
         begin = from_bits(bits(tracing.begun[k, position]))
@@ -461,18 +472,28 @@ def tally_holds(moves, tables, tracing, paths, position, node):
             until = from_bits(bits(tracing.until[k, position]))
             before = from_bits(bits(tracing.held[k, position]))
             if COUNTING:
-                tally_hold(moves, tables, k, node, begin, until, before)
+                tally_hold(counted, tables, k, node, begin, until, before)
             if HAS_RELEASE and not precedes(begin, before):
                 again = begin + tables.interventions.traced[k, RETEST_AFTER]
                 tracing.again[k, position] = at_moment(tables.moments, again)
             tracing.held[k, position] = bits(to_bits(until))
             tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
+        if HAS_LIVES and tables.births.outside[compartment_of(paths, position)] != 0:
+            over = died_at(tables.interventions, starts, node)
+            held = from_bits(bits(tracing.held[k, position]))
+            if held > over:
+                if COUNTING:
+                    tally_hold_over(counted, tables, k, node, over, held)
+                tracing.until[k, position] = to_bits(over)
+                tracing.held[k, position] = bits(to_bits(over))
+            if HAS_RELEASE:
+                tracing.again[k, position] = _NEVER
         if HAS_RELEASE:
             again = snapped(tracing.again[k, position], until_of(paths, position))
             tracing.again[k, position] = again
 
 
-def carry_out(moves, outgoing, tables, tracing, starts, position, node, end, seed, replicate):
+def carry_out(counted, outgoing, tables, tracing, starts, position, node, end, seed, replicate):
     """Carry out the quarantines before `end` that follow from a node's detections.
 
     Detections without further consequences are dropped.
@@ -490,14 +511,14 @@ def carry_out(moves, outgoing, tables, tracing, starts, position, node, end, see
             if not forced:
                 continue
             if COUNTING and (mark & _DETECTED) == 0:
-                tally_positive(moves, tables, k, node, moment)
+                tally_positive(counted, tables, k, node, moment)
             mark = np.int32(mark | _DETECTED)
             if HAS_FINDS:
                 tracing.known[k, position] = max(
                     tracing.known[k, position], known_until(tables, k, moment)
                 )
         own = at_moment(tables.moments, moment + plan.traced[k, OWN_DELAY])
-        if own < end:
+        if own < end and is_alive(plan, starts, node, own):
             until = at_moment(tables.moments, own + plan.traced[k, OWN_TIME])
             _hold(tracing, k, position, own, until)
         if begin < end and plan.traced[k, TRACE] > 0.0:
@@ -510,12 +531,12 @@ def carry_out(moves, outgoing, tables, tracing, starts, position, node, end, see
                 entity = contact_entity(
                     arc, node, target, layer, node_count_of(outgoing), tables.calendars.peak.size
                 )
-                if is_traced(
+                if is_alive(plan, starts, target, begin) and is_traced(
                     plan, tables.meetings, k, layer, np.int64(arc), entity, target,
                     (mark >> 8) & _STAYS, moment, seed, replicate,
                 ):  # fmt: skip
                     if COUNTING:
-                        tally_traced(moves, tables, k, layer, target, begin)
+                        tally_traced(counted, tables, k, layer, target, begin)
                     _hold(tracing, k, position - node + target, begin, until)
         if max(begin, own) >= end:
             tracing.moment[kept, position] = moment

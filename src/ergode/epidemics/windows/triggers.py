@@ -17,6 +17,7 @@ import numpy as np
 
 from ergode.core.compiler.language import bits, from_bits, real, to_bits
 from ergode.core.math.elementary import next_down, next_up
+from ergode.epidemics.shared.arcs import node_count_of
 from ergode.epidemics.shared.atomics import add, lower_to, raise_to
 from ergode.epidemics.shared.clock import at_moment
 from ergode.epidemics.shared.lines import admit, asks_for_test, next_period, spent_from
@@ -27,8 +28,8 @@ from ergode.epidemics.shared.options import (
     HAS_QUEUES,
     HAS_TRIGGERS,
 )
-from ergode.epidemics.shared.tallying import decide_and_tally
-from ergode.epidemics.shared.transmission import looks_for_cases
+from ergode.epidemics.shared.tallying import decide_and_tally, tally_isolations_of
+from ergode.epidemics.shared.transmission import ISOLATION_KIND, looks_for_cases
 from ergode.epidemics.shared.triggers import (
     awaited,
     gain_of,
@@ -36,7 +37,15 @@ from ergode.epidemics.shared.triggers import (
     places_for_line,
     short_of_level,
 )
-from ergode.epidemics.windows.state import destination, is_infection, is_wait, moves_of, stay_of
+from ergode.epidemics.windows.state import (
+    compartment_of,
+    destination,
+    is_infection,
+    is_wait,
+    moves_of,
+    since_of,
+    stay_of,
+)
 
 BIN_BITS = 6
 BINS = 1 << BIN_BITS
@@ -83,7 +92,7 @@ def window_end(triggers, odd, row, width, end):
     return max(min(window_stop(begin, width, end), cut), next_up(begin))
 
 
-def pull_triggers(epidemic, moves, row, shift, begin):
+def pull_triggers(epidemic, counted, row, shift, begin, replicate):
     """Start and stop the measures whose triggers say so when a window begins.
 
     Nodes that waited for places get those that are free; the inboxes of the lines name them.
@@ -92,10 +101,28 @@ def pull_triggers(epidemic, moves, row, shift, begin):
     for k in range(plan.kind.size):
         if HAS_QUEUES and _admit_waiting(epidemic, row, shift, k, begin):
             continue
+        starts = triggers.starts[row]
+        start, stop = starts[k], starts[k + plan.kind.size]
         decide_and_tally(
-            moves, epidemic.tables, triggers.starts[row], k, triggers.population[row],
-            next_down(begin),
+            counted, epidemic.tables, starts, k, triggers.population[row], next_down(begin)
+        )
+        if COUNTING and starts[k] != start and plan.kind[k] == ISOLATION_KIND:
+            _tally_isolations_under(epidemic, counted, starts, shift, k, start, stop, replicate)
+
+
+def _tally_isolations_under(epidemic, counted, starts, shift, k, start, stop, replicate):
+    """Count the isolations of all nodes before a measure started again."""
+    tables, paths = epidemic.tables, epidemic.paths
+    stops = k + tables.interventions.kind.size
+    new_start, new_stop = starts[k], starts[stops]
+    starts[k], starts[stops] = start, stop
+    for node in range(node_count_of(epidemic.contacts.incoming)):
+        at = shift + node
+        tally_isolations_of(
+            counted, tables, starts, np.int64(k), node, stay_of(paths, at),
+            compartment_of(paths, at), since_of(paths, at), real(_NEVER), epidemic.seed, replicate,
         )  # fmt: skip
+    starts[k], starts[stops] = new_start, new_stop
 
 
 def _admit_waiting(epidemic, row, shift, k, begin):

@@ -92,8 +92,9 @@ def with_population(
     ``n0 * exp((b - d) * t)`` and the variance
     ``n0 * (b + d) / (b - d) * exp((b - d) * t) * (exp((b - d) * t) - 1)``, and dies out with the
     probability ``(d / b)**n0`` if b > d. Each birth is that of the next unborn node, in the order
-    of `initial`. A replicate whose unborn nodes are all born is an error, because further births
-    would be lost. Choose more unborn nodes than births of any replicate.
+    of `initial`. A replicate whose unborn nodes are all born ends there, with the status
+    ``ALL_BORN``, because further births would be lost: later values are missing, and it is left out
+    of statistics. Choose more unborn nodes than births of any replicate.
 
     The size of the population is the sum of the other compartments; an attack rate is a share of
     all nodes, and cases are infections of people in it. Its mean n obeys
@@ -101,9 +102,9 @@ def with_population(
     ``exp((b - d) * t)``.
 
     Attributes and contacts of a node are the same before and after a birth and a move; `mixing`
-    changes how much these contacts transmit. Interventions take nodes that are not alive for
-    susceptible ones: they get doses, and are traced. Give `among` to leave out those who are not
-    born. Tests at a rate leave them out.
+    changes how much these contacts transmit. Who is not born or dead gets no dose, is not traced,
+    and waits for no test; a person who is born after the turn for a first dose gets none. The line
+    list of such a run has the time of birth of each case (``born_at``).
 
     References
     ----------

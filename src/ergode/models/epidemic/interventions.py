@@ -18,6 +18,7 @@ from ergode.core.arguments import check_once, check_switch, check_text
 from ergode.core.errors import ModelError
 from ergode.models.epidemic.attributes import ByAttribute, priority_by
 from ergode.models.epidemic.dates import Moment, as_tuple, moment_of, moments_of, number_of, text_of
+from ergode.models.holding_times.families import Exponential
 
 SHARE = (0.0, 1.0)
 SPAN = (0.0, math.inf)
@@ -420,7 +421,10 @@ class Capacity(Intervention):
         `compartment`, of probability 0 if nobody goes there otherwise; so it has a holding time and
         outcomes of its own.
     wait : bool
-        In place of `instead`: whether nodes wait until a place is free.
+        Whether nodes wait until a place is free; without a `patience` in place of `instead`.
+    patience : float or Exponential, optional
+        With `wait`: longest time that a node waits, after which it enters `instead`. An exponential
+        time is the death of those who wait at a rate [time].
     priority : str or ByAttribute, optional
         Among those who wait: name of a node attribute, nodes with the largest value come first,
         such as ``"age"``; or the numbers of a ByAttribute. Nodes of equal priority, or all nodes
@@ -436,8 +440,9 @@ class Capacity(Intervention):
     intensive care unit that is full can send to a ward, which can send home.
 
     A node that waits stays in the compartment from which it comes: it infects others as before, the
-    time since it entered that compartment goes on, and an isolation there lasts. Only a place ends
-    its wait, however long that is. Each place that becomes free is for the node of the highest
+    time since it entered that compartment goes on, and an isolation there lasts. A place ends its
+    wait, or its patience, or an exit from its compartment (`Progression`) beside a holding time
+    that is not exponential. Each place that becomes free is for the node of the highest
     priority, and of these the one that has waited the longest, which enters just after that moment;
     of nodes that began to wait at one moment, the lower node number comes first. While nodes wait,
     nobody else enters. Nodes cannot wait in a compartment from which an infection leads, or in
@@ -465,6 +470,10 @@ class Capacity(Intervention):
     >>> beds = ergode.Capacity("H", 50, wait=True)
     >>> youngest = ergode.ByAttribute("age", [2, 1, 0], groups=[0, 20, 60])
     >>> beds = ergode.Capacity("H", 50, wait=True, priority=youngest)
+
+    Who has waited for two weeks goes to N:
+
+    >>> beds = ergode.Capacity("H", 50, instead="N", wait=True, patience=14)
     """
 
     compartment: str
@@ -472,6 +481,7 @@ class Capacity(Intervention):
     instead: str | None = None
     wait: bool = False
     priority: str | ByAttribute | None = None
+    patience: float | Exponential | None = None
 
     def __post_init__(self) -> None:
         _check_names(self)
@@ -479,9 +489,12 @@ class Capacity(Intervention):
         if isinstance(places, bool) or not isinstance(places, int | np.integer) or places < 1:
             raise ModelError(f"Capacity: places is {places!r}; expected a whole number, 1 or more")
         check_switch("Capacity", "wait", self.wait)
-        if self.wait == (self.instead is not None):
+        if self.patience is not None:
+            self._check_patience()
+        elif self.wait == (self.instead is not None):
             raise ModelError(
-                "Capacity: expected either a compartment that nodes enter instead, or wait=True"
+                "Capacity: expected either a compartment that nodes enter instead, or wait=True; "
+                "or both and a patience"
             )
         if self.priority is not None and not self.wait:
             raise ModelError("Capacity: priority is for nodes that wait, but wait is False")
@@ -500,6 +513,21 @@ class Capacity(Intervention):
             )
         object.__setattr__(self, "start", full)
         object.__setattr__(self, "stop", free)
+
+    def _check_patience(self) -> None:
+        if not self.wait or self.instead is None:
+            raise ModelError(
+                "Capacity: patience is for nodes that wait and then go elsewhere; expected "
+                "wait=True and a compartment that they enter instead"
+            )
+        if not isinstance(self.patience, Exponential):
+            time = number_of("Capacity", "patience", self.patience)
+            if not 0 < time < math.inf:
+                raise ModelError(
+                    f"Capacity: patience is {self.patience!r}; expected a finite time above zero, "
+                    "or an Exponential"
+                )
+            object.__setattr__(self, "patience", time)
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,8 @@ def with_turnover(
     A node that is replaced where it is, as a susceptible person by a susceptible newborn, makes no
     event, so entries into compartments do not count it. The number of deaths is ``rate`` times the
     time that people live. Vaccinations during the run are of places, not of persons: a newborn
-    keeps the protection, and the isolation, of the one before. Give the compartments of newborns
-    instead, or a compartment of the vaccinated.
+    keeps the protection, and the isolation, of the one before. In `with_population` a newborn is a
+    node of its own, without them.
 
     In a large, well-mixed population with transmission rate beta (of a person to all others) and
     recovery rate gamma, the endemic share of infectious people is
