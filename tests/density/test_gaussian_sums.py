@@ -10,6 +10,7 @@ from ergode.core import kernels
 from ergode.density import choice, views
 from ergode.density.flow import carrier, gaussians, sums
 from ergode.density.grid.lattice import DIMENSION, Frame
+from ergode.density.noise import Noise
 
 DEVICES = pytest.mark.parametrize("device", ["cpu:2", pytest.param("cuda", marks=pytest.mark.cuda)])
 A = np.array([[-0.3, -2.0], [1.5, 0.1]])
@@ -130,7 +131,7 @@ def test_strong_noise_gets_a_grid_and_is_told():
     found = van_der_pol(0.3)
     assert found.attrs["method"] == "split"
     assert "deviations off drawn points" in found.attrs["method_reason"]
-    with pytest.warns(ergode.AccuracyWarning, match="the field bends within them, from time"):
+    with pytest.warns(ergode.AccuracyWarning, match="the field bends within them, or"):
         asked = van_der_pol(0.3, scheme="flow")
     assert float(asked["unreliable_from"]) <= 4.0
 
@@ -195,15 +196,63 @@ def test_weak_noise_of_a_nonlinear_field_is_that_of_a_million_particles(device):
 
 
 def test_what_cells_with_noise_cannot_do_is_refused():
-    prior = ergode.Gaussian([0.0, 0.0], [1.0, 1.0])
-    seen = ergode.Measurement(0.5, likelihood=lambda y, t, p: (-y[0] * y[0],))
-    for options, why in (
-        ({"measurements": [seen]}, "both noise and a likelihood"),
-        ({"prior": ergode.Samples(np.eye(2))}, "neither a Gaussian nor a mixture"),
-    ):
-        given = {"prior": prior} | options
-        with pytest.raises(ergode.PlanError, match=why):
-            propagate(times=[0.0, 1.0], scheme="flow", **given)
+    still = ergode.VectorField(lambda t, y, p: (0.0,) * 7, list("abcdefg"))
+    heaps = ergode.Mixture([1, 1], [ergode.Gaussian(np.full(7, k), np.ones(7)) for k in (0, 9)])
+    with pytest.raises(ergode.PlanError, match="a mixture in more than six dimensions"):
+        ergode.density.propagate(
+            still, heaps, times=[0, 1], process_noise=np.ones(7), scheme="flow", device="cpu:1"
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["samples", "function"])
+def test_priors_that_are_no_gaussians_keep_their_moments(kind):
+    random = np.random.default_rng(1)
+    mean, covariance = np.array([1.0, 0.5]), np.array([[1.0, 0.3], [0.3, 0.5]])
+    if kind == "samples":
+        prior = ergode.Samples(random.multivariate_normal(mean, covariance, 400))
+        mean, covariance = prior.mean, prior.covariance
+    else:
+        prior = ergode.Density(
+            lambda x: -0.5 * np.einsum(
+                "pi,pi->p", (x - mean) @ np.linalg.inv(covariance), x - mean
+            ), mean, covariance,
+        )  # fmt: skip
+    found = propagate(prior, [0.0, 1.0], scheme="flow")
+    mean, covariance = carried(mean, covariance, 1.0)
+    assert np.abs(found["mean"].values[-1] - mean).max() < 0.003
+    np.testing.assert_allclose(found["covariance"].values[-1], covariance, atol=0.003)
+
+
+def test_a_gaussian_likelihood_that_is_written_out_is_the_same():
+    """Of densities side by side: near, in the tail, and as thin as a hundredth of a cell."""
+    priors = [ergode.Gaussian([k, 0.5], [1.0, 0.5]) for k in (0.4, 4.0)]
+    still = np.zeros(2)
+    for likelihood, variance in ((wide_likelihood, 0.5), (thin_likelihood, 1e-5)):
+        plain, own = (
+            propagate(
+                priors, [0.0, 0.1], shift=still, measurements=[one], scheme="flow"
+            ) for one in (
+                ergode.Measurement(0.1, first, 0.5, variance),
+                ergode.Measurement(0.1, likelihood=likelihood),
+            )
+        )  # fmt: skip
+        for name in ("mean", "covariance"):
+            np.testing.assert_allclose(own[name], plain[name], rtol=1e-6, atol=1e-8)
+        constant = 0.5 * np.log(2 * np.pi * variance)
+        evidence = plain["log_evidence"].values + constant
+        np.testing.assert_allclose(own["log_evidence"], evidence, rtol=1e-6, atol=1e-6)
+
+
+def wide_likelihood(y, t, p):
+    return (-(y[0] - 0.5) * (y[0] - 0.5),)
+
+
+def thin_likelihood(y, t, p):
+    return (-5e4 * (y[0] - 0.5) * (y[0] - 0.5),)
+
+
+def shaken(t, y, p):
+    return 0.1 + y[0] * y[0], 0.1 * y[0], 0.1 * y[0], 0.2
 
 
 def test_its_cuda_kernels_compile():
@@ -218,8 +267,9 @@ def test_its_cuda_kernels_compile():
         0, count, count, 0.0, 1.0, np.zeros(1), one, square, np.zeros(3), frame, states, log,
         log, log, log,
     )  # fmt: skip
-    for killing in (None, lambda y, t, p: (y[0] * y[0],)):
-        kernel = carrier.kernel_of(LINEAR, "float64", "cuda", True, killing)
+    shaking = Noise(None, shaken, is_crossed=True)
+    for killing, noise in ((None, None), (lambda y, t, p: (y[0] * y[0],), None), (None, shaking)):
+        kernel = carrier.kernel_of(LINEAR, "float64", "cuda", True, killing, noise=noise)
         cuda.ptx(kernel.compiled("cuda"), follow, optimized=False)
     whole, signs, summit = np.zeros(3, np.int64), np.ones(count, np.int8), np.zeros((1, 1 + size))
     out = np.zeros((1, 3, 2, 1))

@@ -101,19 +101,20 @@ def assert_near(found, which, time, mean, covariance, near):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["split", "flow", "particles"])
+@pytest.mark.parametrize("name", ["split", "flow", "flow with noise", "particles"])
 def test_noise_of_student_is_that_of_quadrature(name):
     """Values near the density and far from it, with 3 and with one degrees of freedom."""
     for value, freedom in (([0.4, 0.7], 3.0), ([-2.5, 1.5], 1.0)):
         seen = ergode.Measurement(0.5, both, value, SCALE, degrees_of_freedom=freedom)
         found = CALLS[name](PRIOR, measurements=[seen])
         mean, covariance, evidence = student_posterior(value, freedom)
-        assert_near(found, None, 0.5, mean, covariance, NEAR[name])
-        assert float(found["log_evidence"][0]) == pytest.approx(evidence, abs=NEAR[name])
+        near = max(NEAR[name], 0.003)  # no cell is a Gaussian after it
+        assert_near(found, None, 0.5, mean, covariance, near)
+        assert float(found["log_evidence"][0]) == pytest.approx(evidence, abs=near)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["flow", "particles"])
+@pytest.mark.parametrize("name", ["flow", "flow with noise", "particles"])
 def test_many_degrees_of_freedom_are_gaussian(name):
     """The constant of the density is a difference of large numbers."""
     value = [0.4, 0.7]
@@ -125,15 +126,16 @@ def test_many_degrees_of_freedom_are_gaussian(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["split", "flow"])
+@pytest.mark.parametrize("name", ["split", "flow", "flow with noise"])
 def test_student_noise_of_a_component_that_is_missing_is_that_of_the_others(name):
     rows = [[0.4, 0.7], [NAN, 0.7], [0.4, NAN], [NAN, NAN]]
     seen = ergode.Measurement(0.5, both, rows, SCALE, degrees_of_freedom=4)
     found = CALLS[name]([PRIOR] * 4, measurements=[seen])
     for which, row in enumerate(rows[:3]):
         mean, covariance, evidence = student_posterior(row, 4)
-        assert_near(found, which, 0.5, mean, covariance, NEAR[name])
-        assert float(found["log_evidence"][which, 0]) == pytest.approx(evidence, abs=NEAR[name])
+        near = max(NEAR[name], 0.003)
+        assert_near(found, which, 0.5, mean, covariance, near)
+        assert float(found["log_evidence"][which, 0]) == pytest.approx(evidence, abs=near)
     assert float(found["log_evidence"][3, 0]) == pytest.approx(0.0, abs=1e-9)
 
 

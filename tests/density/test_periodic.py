@@ -31,6 +31,7 @@ def near_zero(y, t, p):
 
 
 ROTOR = ergode.VectorField(rotor, ["theta"], ["rate"])
+PAIR = ergode.VectorField(lambda t, y, p: (2.0, 0.0 * y[1]), ["theta", "x"])
 PENDULUM = ergode.VectorField(pendulum, ["theta", "speed"])
 PRIOR = ergode.Gaussian([3.0], [0.09])
 
@@ -139,13 +140,33 @@ def test_walls_on_a_circle_absorb():
     np.testing.assert_allclose(found["survival"][1:], exact, rtol=0, atol=0.002)
 
 
+@pytest.mark.parametrize("scheme", [pytest.param("split", marks=pytest.mark.slow), "flow"])
+def test_correlated_noise_and_a_jump_turn_a_wrapped_normal_density(scheme):
+    """A rotor and a free variable: the direction shrinks by half the variance."""
+    noise, jump = np.array([[0.2, 0.1], [0.1, 0.3]]), np.array([[0.4, -0.2], [-0.2, 0.3]])
+    found = ergode.density.propagate(
+        PAIR, ergode.Gaussian([3.0, 0.0], [0.09, 0.16]), times=[0, 1], process_noise=noise,
+        maneuvers=[ergode.Maneuver(0.5, [4.0, 0.0], jump)], periodic={"theta": TURN},
+        width=[0.1, 0.15] if scheme == "split" else None, device="cpu:1", scheme=scheme,
+    )  # fmt: skip
+    cells = ergode.density.cells_at(found, 1.0)
+    exact = np.diag([0.09, 0.16]) + noise + jump
+    turn = direction(cells)
+    assert np.angle(turn / np.exp(1j * (3.0 + 4.0 + 2.0))) == pytest.approx(0.0, abs=0.01)
+    assert abs(turn) == pytest.approx(math.exp(-0.5 * exact[0, 0]), rel=0.01)
+    free = cells["point"].values[:, 1]
+    mixed = (cells["mass"].values * free) @ np.exp(1j * cells["point"].values[:, 0]) / turn
+    # Of a normal pair: E[x exp(i theta)] / E[exp(i theta)] is i times the covariance.
+    assert mixed.imag == pytest.approx(exact[0, 1], abs=0.01)
+    assert float(found["covariance"][-1, 1, 1]) == pytest.approx(exact[1, 1], rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"periodic": {"phi": TURN}}, "'phi', which is no variable"),
         ({"periodic": {"theta": -1}}, "expected a positive number"),
         ({"axes": "principal"}, "rotates it"),
-        ({"maneuvers": [ergode.Maneuver(0.5, [1.0], [0.1])]}, "process_noise instead"),
     ],
 )
 def test_what_cannot_be_combined_is_refused(options, message):

@@ -7,9 +7,11 @@ after a measurement.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 import ergode
 
@@ -37,11 +39,42 @@ def seen_of_plane(y, t, p):
     return (p[10] * y[0] + p[11] * y[1] + p[12] * y[0] * y[1],)
 
 
+# The same fields with more parameters: of noise, values, and the width of a likelihood.
+
+
+def shaken_line(t, y, p):
+    return (p[6] * (1.0 + p[7] * y[0] * y[0] / (1.0 + y[0] * y[0])),)
+
+
+def shaken_plane(t, y, p):
+    grown = 1.0 + p[15] * y[0] * y[0] / (1.0 + y[0] * y[0])
+    across = 0.5 * math.sqrt(p[13] * p[14]) * grown
+    return p[13] * grown, across, across, p[14] * grown
+
+
+def likelihoods(seen, first):
+    """Of two values: a threshold was passed, or the fourth power of a distance."""
+
+    def passed(y, t, p):
+        return (-math.log1p(math.exp((p[first] - seen(y, t, p)[0]) / p[first + 2])),)
+
+    def fourth(y, t, p):
+        return (-0.25 * ((seen(y, t, p)[0] - p[first + 1]) / p[first + 2]) ** 4,)
+
+    return passed, fourth
+
+
 FIELDS = {
     1: ergode.VectorField(line, ["x"], [f"p{k}" for k in range(6)]),
     2: ergode.VectorField(plane, ["x", "v"], [f"p{k}" for k in range(13)]),
 }
 SEEN = {1: seen_of_line, 2: seen_of_plane}
+WIDER = {
+    1: ergode.VectorField(line, ["x"], [f"p{k}" for k in range(11)]),
+    2: ergode.VectorField(plane, ["x", "v"], [f"p{k}" for k in range(19)]),
+}
+SHAKEN = {1: shaken_line, 2: shaken_plane}
+LIKELIHOODS = {1: likelihoods(seen_of_line, 8), 2: likelihoods(seen_of_plane, 16)}
 
 
 @dataclass
@@ -56,6 +89,9 @@ class Case:
     seen_at: np.ndarray
     value: np.ndarray
     variance: float
+    bend: float | None = None  # of noise that depends on the state
+    freedom: float | None = None  # of noise of measurements, if it is Student's
+    has_own: bool = False  # whether measurements have likelihoods of their own
 
     @property
     def size(self) -> int:
@@ -63,18 +99,71 @@ class Case:
 
     def arguments(self):
         """Of either engine: what goes by place, and what goes by name."""
+        if self.bend is not None or self.has_own:
+            return self._wider_arguments()
         field = FIELDS[self.size]
         named = {
             "times": self.times,
             "parameters": dict(zip(field.parameters, self.parameters.tolist(), strict=True)),
             "measurements": [
-                ergode.Measurement(float(t), SEEN[self.size], float(v), self.variance)
+                ergode.Measurement(
+                    float(t),
+                    SEEN[self.size],
+                    float(v),
+                    self.variance,
+                    degrees_of_freedom=self.freedom,
+                )
                 for t, v in zip(self.seen_at, self.value, strict=True)
             ],
         }
         if self.noise.any():
             named["process_noise"] = self.noise
         return (field, ergode.Gaussian(self.mean, self.covariance)), named
+
+    @property
+    def every(self) -> np.ndarray:
+        """All parameters of the wider field."""
+        values = np.resize(self.value, 2)
+        more = [*self.noise, self.bend or 0.0, *values, math.sqrt(self.variance)]
+        return np.concatenate([self.parameters, more])
+
+    def _wider_arguments(self):
+        field = WIDER[self.size]
+        named = {
+            "times": self.times,
+            "parameters": dict(zip(field.parameters, self.every.tolist(), strict=True)),
+            "process_noise": self.noise if self.bend is None else SHAKEN[self.size],
+            "measurements": [
+                ergode.Measurement(float(t), likelihood=LIKELIHOODS[self.size][k]) if self.has_own
+                else ergode.Measurement(
+                    float(t), SEEN[self.size], float(v), self.variance,
+                    degrees_of_freedom=self.freedom,
+                )
+                for k, (t, v) in enumerate(zip(self.seen_at, self.value, strict=True))
+            ],
+        }  # fmt: skip
+        return (field, ergode.Gaussian(self.mean, self.covariance)), named
+
+    def log_likelihood(self, points: np.ndarray, time: float, number: int) -> np.ndarray:
+        """Of points [particle, variable] and a measurement, in NumPy."""
+        seen = SEEN[self.size](points.T, time, self.parameters)[0]
+        away = (seen - self.value[number]) / math.sqrt(self.variance)
+        if self.has_own:
+            return -np.logaddexp(0.0, -away) if number == 0 else -0.25 * away**4
+        if self.freedom is not None:
+            return stats.t.logpdf(away, self.freedom) - 0.5 * math.log(self.variance)
+        return -0.5 * (away**2 + math.log(2 * math.pi * self.variance))
+
+    def kick(self, points: np.ndarray, normal: np.ndarray, dt: float) -> np.ndarray:
+        """What noise adds to points in a step."""
+        kick = np.sqrt(self.noise * dt) * normal
+        if self.bend is None:
+            return kick
+        if self.size == 2:
+            across = 0.5 * normal[:, 0] + math.sqrt(0.75) * normal[:, 1]
+            kick = np.sqrt(self.noise * dt) * np.stack([normal[:, 0], across], -1)
+        square = points[:, :1] ** 2
+        return kick * np.sqrt(1.0 + self.bend * square / (1.0 + square))
 
 
 def random_case(rng: np.random.Generator, size: int, noisy: bool) -> Case:
@@ -112,11 +201,12 @@ def moved(case: Case, rng, points, start, stop, step=0.01):
     field = (line, plane)[case.size - 1]
     count = max(1, int(np.ceil((stop - start) / step)))
     dt = (stop - start) / count
-    root = np.sqrt(case.noise * dt)
     for k in range(count):
         t = start + k * dt
         first = np.stack(field(t, points.T, case.parameters), -1)
-        kick = root * rng.standard_normal(points.shape) if root.any() else 0.0
+        kick = 0.0
+        if case.noise.any():
+            kick = case.kick(points, rng.standard_normal(points.shape), dt)
         ahead = points + dt * first + kick
         second = np.stack(field(t + dt, ahead.T, case.parameters), -1)
         points = points + 0.5 * dt * (first + second) + kick
@@ -133,9 +223,8 @@ def filtered(case: Case, seed: int, count: int = 100_000):
     for time in case.times:
         if time > now:
             points, now = moved(case, rng, points, now, time), time
-        for value in case.value[case.seen_at == time]:
-            seen = SEEN[case.size](points.T, time, case.parameters)[0]
-            log = -0.5 * ((value - seen) ** 2 / case.variance + np.log(2 * np.pi * case.variance))
+        for number in np.flatnonzero(case.seen_at == time):
+            log = case.log_likelihood(points, time, number)
             likelihood = np.exp(log - log.max())
             total = weights @ likelihood
             found["log_evidence"].append(log.max() + np.log(total))

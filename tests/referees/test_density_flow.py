@@ -270,14 +270,20 @@ def judge_chaos(seed, device):
     return wrong, Counter(trusted=not wrong, chaos=not wrong)
 
 
-def judge_noise(seed, size, device):
+def judge_noise(seed, size, device, is_other=False):
     """A polynomial field with noise: whatever the default is, it may be far off only if it says so.
 
-    The bounds of alarms are 0.05 for points that follow the flow, and 0.2 and 0.15 for a grid.
+    It `is_other` if noise may depend on the state, and likelihoods need not be Gaussian. The bounds
+    of alarms are 0.05 for points that follow the flow, and 0.2 and 0.15 for a grid.
     """
     rng = np.random.default_rng(seed)
     case = density_cloud.random_case(rng, size, True)
     case.noise = case.noise * 10.0 ** rng.uniform(-3, 1)
+    if is_other:
+        case.bend = float(rng.uniform(0.0, 3.0)) if rng.integers(2) else None
+        kind = rng.integers(3)
+        case.freedom = float(10.0 ** rng.uniform(-0.3, 1.5)) if kind == 1 else None
+        case.has_own = bool(kind == 2)
     plain = density_cloud.filtered(case, seed)
     chance = 6 * np.sqrt(size / plain["effective"].min())
     places, named = case.arguments()
@@ -297,13 +303,16 @@ def judge_noise(seed, size, device):
     if mean < most[0] + chance and deviation < most[1] + chance:
         return [], Counter({"trusted": 1, f"noise by {method}": 1})
     return [
-        f"seed {seed}: noise {case.noise}, size {size}, {method}: mean {mean:.4f}, deviation "
+        f"seed {seed}: noise {case.noise}, size {size}, other {is_other} (bend {case.bend}, "
+        f"freedom {case.freedom}, own {case.has_own}), {method}: mean {mean:.4f}, deviation "
         f"{deviation:.4f}, chance {chance:.4f}, {found.attrs['method_reason']}"
     ], Counter()
 
 
 def judge(rng, device):
-    seed, kind = int(rng.integers(1 << 40)), rng.integers(6)
+    seed, kind = int(rng.integers(1 << 40)), rng.integers(7)
+    if kind == 6:
+        return judge_noise(seed, int(rng.integers(1, 3)), device, True)
     if kind == 5:
         return judge_chaos(seed, device)
     if kind == 4:
@@ -364,6 +373,12 @@ def test_chaos_that_was_wrong_without_a_word(device):
 def test_fields_with_noise(device):
     counts = judged(judge_noise(seed, 2, device) for seed in range(400, 408))
     assert counts["noise by flow"] > 0 and counts["noise by split"] > 0
+
+
+@pytest.mark.exhaustive
+@DEVICES
+def test_noise_by_a_function_and_any_likelihood(device):
+    judged(judge_noise(seed, 1 + seed % 2, device, True) for seed in range(600, 616))
 
 
 @pytest.mark.slow

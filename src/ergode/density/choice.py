@@ -97,16 +97,12 @@ def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None) 
     dimension = len(asked.field.variables)
     for is_given, what in (
         (limits is not None, "a region or a conserved quantity"),
-        (noise is not None and noise.matrix is None, "process noise given by a function"),
         (
-            wide and not all(one.is_gaussian for one in asked.measurements),
-            "both noise and a likelihood of its own",
+            wide
+            and dimension > DIMENSIONS_OF_LATTICE
+            and any(isinstance(one, Mixture) for one in asked.priors),
+            "both noise and a mixture in more than six dimensions",
         ),
-        (
-            wide and not all(isinstance(one, Gaussian | Mixture) for one in asked.priors),
-            "both noise and a prior that is neither a Gaussian nor a mixture",
-        ),
-        (wide and dimension > DIMENSIONS_OF_LATTICE, "noise in more than six dimensions"),
     ):
         if is_given:
             return what

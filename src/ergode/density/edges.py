@@ -57,7 +57,7 @@ def periods_of(asked: Estimation, periodic: Mapping[str, float] | None) -> np.nd
     """Period of each variable, infinite if it has none; None if no variable has one.
 
     Raises a ModelError if it is no mapping, a variable is unknown, or the field does not have the
-    period. Raises a PlanError if a period is no positive number, or maneuvers spread the density.
+    period. Raises a PlanError if a period is no positive number.
     """
     periodic = by_name("periodic", periodic, "periods")
     if not periodic:
@@ -81,11 +81,6 @@ def periods_of(asked: Estimation, periodic: Mapping[str, float] | None) -> np.nd
                 f"the field is {first} at the prior's mean, and {last} a period of '{name}' "
                 "further; expected a field that has the period"
             )
-    if any(one.covariance is not None for one in asked.maneuvers):
-        raise PlanError(
-            "periodic and maneuvers with a covariance are both given; expected one of them, or "
-            "process_noise instead of the covariance"
-        )
     return found
 
 
@@ -107,8 +102,8 @@ def closed(lattices: list[Lattice], periods: np.ndarray | None) -> list[Lattice]
         return lattices
     if any(one.is_rotated for one in lattices):
         raise PlanError(
-            "periodic is for a grid along the variables, and axes or a process_noise that is not "
-            "diagonal rotates it; leave one of them out"
+            "periodic is for a grid along the variables, and axes, or a region and a process_noise "
+            "that is not diagonal, rotates it; leave one of them out"
         )
     distinct = {id(one): one.periodic(periods) for one in lattices}
     return [distinct[id(one)] for one in lattices]

@@ -64,6 +64,10 @@ def spread(
         if max(-least.min(), most.max()) > lattice.reach:
             return None
         keys, mass = _convolved(keys, mass, lattice.pack(offsets) - _origin(lattice), weights)
+        if lattice.turns is not None:
+            around = lattice.pack(lattice.wrapped(lattice.unpack(keys).astype(np.int64)))
+            keys, cell = np.unique(around, return_inverse=True)
+            mass = np.bincount(cell.ravel(), mass, len(keys))
         stays = np.abs(mass) > _FAINT * threshold
         dropped += float(mass[~stays].sum())
         keys, mass = keys[stays], mass[stays]

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.syntax import as_function, syntax
+from ergode.core.compiler.language import UserFunction
+from ergode.core.compiler.syntax import as_function, function_from_text, syntax
 from ergode.core.errors import ModelError, PlanError
+from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Lattice
 from ergode.density.transport.diffusion import LONGEST
 from ergode.models.estimation.covariances import covariance_of, root_of
@@ -33,6 +35,27 @@ class Noise:
     amplitudes: bool = False  # whether the function returns square roots of the diagonal
     correlation: tuple[float, ...] = ()  # of their Wiener processes, row by row
     is_crossed: bool = False  # whether variables have covariances
+
+    def bindings(self, size: int, parameters: int) -> dict[Any, Any]:
+        """Options of a kernel that evaluates noise at a state; none for a matrix."""
+        if self.function is None:
+            return {}
+        returned = size * size if self.is_crossed and not self.amplitudes else size
+        found: dict[Any, Any] = {
+            lattice.AMPLITUDES: self.amplitudes,
+            lattice.noise: UserFunction(self.function, (returned,), parameters),
+        }  # fmt: skip
+        if self.is_crossed:
+            found |= {lattice.CROSSED: True, lattice.CORRELATION: self.correlation}
+        return found
+
+    def along_variables(self) -> Noise:
+        """The same noise for a grid along the variables, where it has covariances."""
+        if self.matrix is None or not (self.matrix - np.diag(np.diag(self.matrix))).any():
+            return self
+        entries = ", ".join(repr(float(one)) for one in self.matrix.ravel())
+        text = f"def covariance(t, y, p):\n    return {entries}\n"
+        return Noise(None, function_from_text(text, {}), is_crossed=True)
 
     def spread(self, lattice: Lattice) -> np.ndarray:
         """Fraction of a cell that moves each way along each axis per unit of time, or NaN."""

@@ -206,7 +206,7 @@ def propagate(
         field, and all other functions of the state, must have the period. A mean is that of the
         short ways from the mean direction, within half a period of the prior's mean, and a variance
         is that of the short ways: at most that of a uniform angle, a twelfth of the squared period.
-        Not with rotated `axes` or maneuvers with a covariance.
+        Not with rotated `axes`.
     closest_approach : ClosestApproach, optional
         Span of time, and radii, for the law of the least distance along paths, such as the
         probability of a collision. Only with ``"flow"``, and without noise. It is that of the
@@ -221,7 +221,7 @@ def propagate(
         Whether results at every time are given all measurements, later ones too (fixed-interval
         smoothing). By default they are given the measurements up to then (filtering). The variables
         of a measurement, such as its evidence, are the filter's. Only with ``"flow"``; noise is
-        weak and has a matrix.
+        weak.
     max_cells : int, optional
         Limit on the number of cells. A run that needs more cells ends, even if memory is free.
     progress : bool
@@ -347,7 +347,7 @@ def propagate(
     device = devices.resolve(device)
     of_carrier: dict[str, Any] = {"device": device, "precision": precision}
     if is_wide(asked, noise):
-        of_carrier |= {"precision": "float64", "noise": None if noise is None else noise.matrix}
+        of_carrier |= {"precision": "float64", "noise": noise}
     of_carrier |= {"killing": killing, "periods": periods}
     reason, approach = "asked for", None
     bend_time: float | None = None
@@ -374,13 +374,16 @@ def propagate(
         raise PlanError(f"closest_approach is for scheme='flow'; {WALLS}")
     if smooth and not asked.measurements:
         raise PlanError("smooth=True has no effect without measurements")
-    turned = None if noise is None or on_grid is None else noise.matrix
+    on_axes = noise
+    if noise is not None and on_grid is not None and periods is not None and region is None:
+        on_axes = noise.along_variables()  # periods are along them
+    turned = None if on_axes is None or on_grid is None else on_axes.matrix
     boxed = on_grid is not None and on_grid.boxed
     each = _lattices(asked, width, axes, turned, narrows=width is None and not boxed)
     each = closed(each, periods)
     check_lattices(each + _moved(each, asked), precision)
     if on_grid is not None:
-        check_noise(noise, each, asked.priors, grid, values)
+        check_noise(on_axes, each, asked.priors, grid, values)
     check_threshold(threshold, retained)
     jumps = whole.decided("maneuvers", noted(asked.maneuvers))
     if on_grid is None:
@@ -393,7 +396,7 @@ def propagate(
             boxed=boxed and retained is None, keep=keep,
             show=progress,
             options={
-                "scheme": scheme, "device": device, "precision": precision, "noise": noise,
+                "scheme": scheme, "device": device, "precision": precision, "noise": on_axes,
                 "max_cells": max_cells, "killing": killing,
             },
         )  # fmt: skip
@@ -421,9 +424,8 @@ def propagate(
             if lower_threshold:
                 solver.solve_cut_ones_again()
             is_plain = limits is None and not also
-            if is_plain and (noise is None or noise.matrix is not None):
-                matrix = None if noise is None else noise.matrix
-                check(asked, solver.records, on_grid.steps_to_smear, matrix, whole.first_row)
+            if is_plain:
+                check(asked, solver.records, on_grid.steps_to_smear, noise, whole.first_row)
             found = together(solver.records)
             smaller = resolving_width(found, each, scheme)
             _warn(found, field.variables, each, smaller)

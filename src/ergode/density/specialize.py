@@ -139,14 +139,8 @@ def _bindings_of_field(
         found[lattice.killing] = UserFunction(killing, (1,), parameters)
     if limits is not None:
         found[lattice.limited_by] = UserFunction(limits.function, (1,), parameters)
-    if noise is not None and noise.function is not None:
-        size = lattices[0].dimension
-        returned = size * size if noise.is_crossed and not noise.amplitudes else size
-        found[lattice.noise] = UserFunction(noise.function, (returned,), parameters)
-        found[lattice.AMPLITUDES] = noise.amplitudes
-        if noise.is_crossed:
-            found[lattice.CROSSED] = True
-            found[lattice.CORRELATION] = noise.correlation
+    if noise is not None:
+        found |= noise.bindings(lattices[0].dimension, parameters)
     return found | {
         lattice.rhs: UserFunction(field.function, (len(field.variables),), parameters),
         lattice.DIMENSION: lattices[0].dimension,

@@ -5,7 +5,8 @@ each cell, and with the slope at its centre alone. Where noise makes cells so wi
 bends within them, the moments of both differ. The difference is of the second order in the size of
 the cells, and the error of the sum is of a higher one: in many cases it is far less. So if they
 differ, a sum as fine as that of a run is compared with points that noise moves at random, which
-tell its error but for chance.
+tell its error but for chance. With noise by a function, or a likelihood that is not Gaussian, it
+always is: cells are then not quite Gaussians.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
-from ergode.models.estimation.priors import Gaussian, Mixture
+from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
 
 BEND_MOST = 0.05
 """Largest difference of moments of a reliable sum, in deviations."""
@@ -34,7 +35,9 @@ _FINE = 3e-4  # error of a step, in deviations
 _DENSITIES = 4  # of a bank
 _ROWS = 16  # of the times of the results
 
-History = list[tuple[float, Moments]]
+_OF_SKEWNESS = 1 / 3  # an error of the skewness, as one of a deviation
+
+History = list[tuple[float, Moments, np.ndarray]]  # times, moments, and skewness of variables
 
 
 class Bend(NamedTuple):
@@ -65,7 +68,6 @@ def bend_of(asked: Estimation, options: dict[str, Any]) -> Bend:
 def _bend_of(which: int, asked: Estimation, options: dict[str, Any]) -> Bend:
     prior, values = asked.priors[which], asked.values[np.array([which])]
     scales = scales_of([prior])
-    assert isinstance(prior, Gaussian | Mixture)  # see `choice`
 
     def followed(cells: int, is_linear: bool) -> History:
         start = wide_start_of(prior, None, CUT, cells)
@@ -74,25 +76,37 @@ def _bend_of(which: int, asked: Estimation, options: dict[str, Any]) -> Bend:
         )
         return _moments(carrier, which, asked)
 
-    found = _difference(followed(_CELLS, False), followed(_CELLS, True))
-    if found.size <= BEND_MOST:
-        return found
+    noise = options["noise"]
+    is_local = noise is not None and noise.function is not None
+    # What noise by a function, or another likelihood, makes of a Gaussian cell, both are blind to.
+    is_sure = not is_local and all(one.is_gaussian for one in asked.measurements)
+    if is_sure:
+        found = _difference(followed(_CELLS, False), followed(_CELLS, True))
+        if found.size <= BEND_MOST:
+            return found
     more = {name: options[name] for name in ("killing", "periods") if name in options}
+    of_points = prior
+    if isinstance(prior, Density):
+        of_points = wide_start_of(prior, None, CUT).prior  # samples
+    assert isinstance(of_points, Gaussian | Mixture | Samples)
     drawn = Drawn(
-        asked.field, prior, values, scales, options["noise"], float(np.ptp(asked.times)), **more
+        asked.field, of_points, values, scales, noise, float(np.ptp(asked.times)), **more
     )  # fmt: skip
     whole = followed(WIDE_BY_DEFAULT, False)
-    return _difference(whole, _moments(drawn, which, asked))._replace(is_compared=True)
+    found = _difference(whole, _moments(drawn, which, asked), is_local)
+    return found._replace(is_compared=True)
 
 
-def _difference(sums: History, others: History) -> Bend:
+def _difference(sums: History, others: History, is_local: bool = False) -> Bend:
+    """How far moments are apart; for noise by a function, third ones too."""
     worst, first = 0.0, np.inf
-    for (time, one), (_, other) in zip(sums, others, strict=True):
+    for (time, one, skew), (_, other, other_skew) in zip(sums, others, strict=True):
         deviation = np.sqrt(np.diagonal(one.covariance[0]))
         apart = np.abs(one.mean[0] - other.mean[0]) / deviation
         wide = np.abs(np.sqrt(np.diagonal(other.covariance[0])) / deviation - 1.0)
         evidence = np.abs(one.log_mass - other.log_mass)
-        size = float(np.max(np.concatenate([apart, wide, evidence])))
+        third = _OF_SKEWNESS * np.abs(skew - other_skew) if is_local else np.zeros(1)
+        size = float(np.max(np.concatenate([apart, wide, evidence, third])))
         size = size if np.isfinite(size) else np.inf
         worst = max(worst, size)
         first = min(first, time if size > BEND_MOST else np.inf)
@@ -119,5 +133,17 @@ def _moments(carrier: Carrier, which: int, asked: Estimation) -> History:
         elif isinstance(action, Row) and action.row not in rows:
             continue
         moments = carrier.moments()
-        found.append((time, replace(moments, log_mass=moments.log_mass + constant)))
+        whole = replace(moments, log_mass=moments.log_mass + constant)
+        found.append((time, whole, _skewness(carrier, moments)))
     return found
+
+
+def _skewness(carrier: Carrier, moments: Moments) -> np.ndarray:
+    """Third moments [variable] of a density about its mean, in deviations."""
+    states, log = carrier.host(0)
+    weight = np.exp(log - log.max())
+    weight, states = weight / weight.sum(), np.where(weight[:, None] > 0, states, 0.0)
+    n, variance = carrier.size, moments.covariance[0].diagonal()
+    away = carrier.short_way(states[:, :n] - moments.mean[0])
+    own = np.square(states[:, n:].reshape(len(states), -1, n)).sum(axis=1)
+    return np.asarray(weight @ (away**3 + 3.0 * away * own)) / variance**1.5

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ergode.core.math.tableaus import DOPRI5
 from ergode.density.flow import gaussians, nearest, points_kernels, stepper, sums
 from ergode.density.flow.cells import Cells, columns, least_of, numbered, places_of, run
 from ergode.density.flow.folds import bends_of, uneven
+from ergode.density.flow.matched import matched
 from ergode.density.flow.placed import cells_of, lay
 from ergode.density.flow.points import Start
 from ergode.density.flow.posterior import Posterior
@@ -26,10 +28,10 @@ from ergode.density.flow.smoothed import GaussianCells, Passage
 from ergode.density.flow.weighted import Moments, Weighted
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame
-from ergode.density.noise import depends_on_time
+from ergode.density.noise import Noise, depends_on_time
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import distance_of
-from ergode.models.estimation.linear_update import short_way, updated
+from ergode.models.estimation.linear_update import short_way, updated, updated_by_student
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
@@ -52,7 +54,7 @@ class Carrier(Weighted):
         *,
         device: Device,
         precision: Precision,
-        noise: np.ndarray | None = None,  # [variable, variable], of cells that are Gaussians
+        noise: Noise | None = None,  # of cells that are Gaussians
         is_linear: bool = False,  # whether such cells feel the slope at their centre alone
         fine: float | None = None,  # error of a step, in deviations of the prior
         killing: Callable[..., tuple[Any, ...]] | None = None,
@@ -76,7 +78,9 @@ class Carrier(Weighted):
         narrow = narrow.min(axis=1)
         rtol = np.clip(fine * narrow, least := _RTOL[precision], max(least, 0.1 * fine))
         atol = np.maximum(0.1 * max(fine, least) * deviation, 1e-300)
-        q = np.zeros((self.size, self.size)) if noise is None else noise
+        q = np.zeros((self.size, self.size))
+        if noise is not None and noise.matrix is not None:
+            q = noise.matrix
         n = self.size
         axes = np.broadcast_to(np.eye(n), (self.count, n, n))
         none = np.zeros((self.count, n)), np.zeros((self.count, 2 + n))
@@ -90,7 +94,12 @@ class Carrier(Weighted):
         self._beside: Any = None
         if "follow" not in self._made:
             self._made["follow"] = kernel_of(
-                field, precision, device.target, self._is_wide, killing
+                field,
+                precision,
+                device.target,
+                self._is_wide,
+                killing,
+                noise=noise if self._is_wide else None,
             )
         self._field, self._kernel = field, self._made["follow"]
         self._known: Moments | None = None  # until points or weights change
@@ -211,11 +220,16 @@ class Carrier(Weighted):
         moved = before.root
         if not is_still:
             kept, noise = (self.points, self.log_weights, self._steps), self._noise
+            own = self._kernel
+            if own.bindings.get(lattice.LOCAL_NOISE):
+                still = kernel_of(self._field, self.precision, self.device.target, True)
+                self._kernel = self._made.setdefault("still", still)
             self.points, self.log_weights, self._steps = map(self._copied, kept)
             self._noise = self.device.zeros(noise.shape, np.float64)
             move()
             moved = self.gaussian_cells.root
             (self.points, self.log_weights, self._steps), self._noise = kept, noise
+            self._kernel = own
         move()
         return Passage(before, moved, self.gaussian_cells)
 
@@ -387,14 +401,24 @@ class Carrier(Weighted):
     def _update(self, measurement: Measurement, places: np.ndarray) -> None:
         """Update Gaussian cells, and weigh them by what they expected to be measured."""
         n = self.size
-        slopes, noise, away, _ = self._linearised(measurement, places)
         log = np.array(self.device.get(self.log_weights))
         states = np.array(self.device.get(self.points))
-        good = np.isfinite(log) & np.isfinite(away).all(axis=2) & np.isfinite(noise).all((2, 3))
-        good &= np.isfinite(slopes).all(axis=(2, 3))
-        log[~good] = -np.inf
-        _, evidence, shift, left = updated(slopes[good], noise[good], away[good])
         root = np.moveaxis(states[n:].reshape(n, n, self.count, self.point_count), (0, 1), (3, 2))
+        good = np.isfinite(log)
+        if measurement.likelihood is not None:
+            own = partial(self._likelihoods, measurement, places, np.nonzero(good)[0])
+            evidence, shift, left = matched(own, states[:n][:, good].T, root[good])
+        else:
+            slopes, noise, away, missing = self._linearised(measurement, places)
+            good &= np.isfinite(away).all(axis=2) & np.isfinite(noise).all((2, 3))
+            good &= np.isfinite(slopes).all(axis=(2, 3))
+            cells = slopes[good], noise[good], away[good]
+            if (freedom := measurement.degrees_of_freedom) is None:
+                _, evidence, shift, left = updated(*cells)
+            else:
+                unseen = missing.sum(axis=1)[np.nonzero(good)[0]]
+                evidence, shift, left = updated_by_student(*cells, freedom, unseen)
+        log[~good] = -np.inf
         root = root[good]
         states[:n][:, good] += np.einsum("ikj,ij->ki", root, shift)
         after = root @ left
@@ -403,6 +427,26 @@ class Carrier(Weighted):
         self.device.copy(states, self.points)
         self.device.copy(log, self.log_weights)
         self._steps = self.device.zeros((self.count, self.point_count), np.float64)
+
+    def _likelihoods(
+        self, measurement: Measurement, places: np.ndarray, whose: np.ndarray, some: np.ndarray,
+        states: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Log-likelihoods [cell, node] at `states` [cell, node, variable] of `some` cells.
+
+        `whose` [cell] is the density of each of all cells.
+        """
+        densities, row, counts = np.unique(whose[some], return_inverse=True, return_counts=True)
+        column = np.arange(len(some)) - (np.cumsum(counts) - counts)[row]
+        each = states.shape[1]
+        points = np.zeros((self.size, len(densities), counts.max(), each))
+        points[:, row, column] = np.moveaxis(states, 2, 0)
+        log = self.device.zeros((len(densities), counts.max() * each), np.float64)
+        there = self.device.put(self._parameters[densities])
+        points = self.device.put(points.reshape(self.size, len(densities), -1))
+        self.weigh_points(measurement, places[densities], there, points, log)
+        found = np.asarray(self.device.get(log)).reshape(len(densities), -1, each)
+        return np.asarray(found[row, column])
 
     def innovation(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Distances of values from what densities expect [density], in deviations."""
@@ -468,7 +512,8 @@ def _states(start: Start) -> np.ndarray:
     if start.roots is None:
         return start.points
     columns = np.swapaxes(start.roots, 1, 2).reshape(len(start.roots), -1)
-    return np.concatenate([start.points, columns[start.index[:, 0]]], axis=1)
+    whose = start.index[:, 0] if start.has_cells else np.zeros(len(start), np.int64)
+    return np.concatenate([start.points, columns[whose]], axis=1)
 
 
 def kernel_of(
@@ -478,11 +523,16 @@ def kernel_of(
     is_wide: bool = False,
     killing: Callable[..., tuple[Any, ...]] | None = None,
     distance: UserFunction | None = None,
+    noise: Noise | None = None,
 ) -> kernels.Kernel:
     """The kernel that follows a field, and watches a distance."""
     size, parameters = len(field.variables), len(field.parameters)
     varies = depends_on_time(field.function)
     varies |= killing is not None and depends_on_time(killing, 1)
+    shaken: dict[Any, Any] = {}
+    if noise is not None and noise.function is not None:
+        varies |= depends_on_time(noise.function)
+        shaken = noise.bindings(size, parameters) | {lattice.LOCAL_NOISE: True}
     watches: dict[Any, Any] = {}
     if distance is not None and distance.shape is not None:
         components = distance.shape[0]
@@ -497,7 +547,7 @@ def kernel_of(
         lattice.rhs: UserFunction(field.function, (size,), parameters), lattice.DIMENSION: size,
         lattice.PARAMETERS: room_for(parameters), stepper.PARTS: parts,
         gaussians.STATE: state + len(kills) // 2, gaussians.WIDE: is_wide,
-    } | kills | watches  # fmt: skip
+    } | kills | watches | shaken  # fmt: skip
     if is_wide or watches:  # what is watched has a dense output, and a Gaussian cell many variables
         bindings |= {
             stepper.A: DOPRI5.a, stepper.B: DOPRI5.b, stepper.C: DOPRI5.c,

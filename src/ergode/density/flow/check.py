@@ -15,6 +15,7 @@ from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.drawn import Drawn
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE, Start, spacing_of, start_of
 from ergode.density.flow.solve import scales_of
+from ergode.density.noise import Noise
 from ergode.density.record import Record
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.priors import Gaussian, Mixture, Samples
@@ -39,14 +40,14 @@ def check(
     asked: Estimation,
     records: list[Record],
     steps_to_smear: float,
-    noise: np.ndarray | None,
+    noise: Noise | None,
     before: int = 0,
 ) -> None:
     """Record the errors of the first densities, at times before any measurement.
 
     `steps_to_smear` are those that may smear a density one cell wide. Densities that are too wide
-    for the steps that they took are left out; with `noise` [variable, variable] or maneuvers with
-    a covariance, so are those whose priors are neither Gaussians nor mixtures. In the whole call,
+    for the steps that they took are left out; with `noise` or maneuvers with a
+    covariance, so are those whose priors are neither Gaussians nor mixtures. In the whole call,
     `before` densities are before them.
     """
     size = len(asked.field.variables)

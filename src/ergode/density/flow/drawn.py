@@ -15,9 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core import kernels
+from ergode.core.compiler.language import room_for
 from ergode.core.devices import resolve
+from ergode.density.flow import gaussians
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.points import start_of
+from ergode.density.grid import lattice
+from ergode.density.noise import Noise
 from ergode.models.estimation.covariances import root_of
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
@@ -33,8 +38,8 @@ class Drawn(Carrier):
     """Points of one density that noise moves at random, on all cores."""
 
     def __init__(
-        self, field: VectorField, prior: Gaussian | Mixture, parameters: np.ndarray,
-        scales: tuple[np.ndarray, np.ndarray], noise: np.ndarray | None, duration: float,
+        self, field: VectorField, prior: Gaussian | Mixture | Samples, parameters: np.ndarray,
+        scales: tuple[np.ndarray, np.ndarray], noise: Noise | None, duration: float,
         count: int = POINTS, **options: Any,
     ) -> None:  # fmt: skip
         start = start_of(Samples(_spread(prior, count)), None, 0.0)
@@ -42,12 +47,19 @@ class Drawn(Carrier):
             field, [start], parameters, scales, device=resolve("cpu"), precision="float64",
             fine=_FINE, **options,
         )  # fmt: skip
-        self._root = None if noise is None else root_of(noise)
+        matrix = None if noise is None else noise.matrix
+        self._root = None if matrix is None else root_of(matrix)
+        self._local: kernels.Kernel | None = None
+        if noise is not None and matrix is None:
+            given = len(field.parameters)
+            bindings = {lattice.DIMENSION: self.size, lattice.PARAMETERS: room_for(given)}
+            bindings |= noise.bindings(self.size, given)
+            self._local = kernels.for_each(gaussians.kick, bindings=bindings)
         self._random = np.random.default_rng(0)
         self._bounds = duration / _MOST, duration / _FEWEST
 
     def follow(self, begin: float, end: float, *, is_brief: bool = False) -> None:
-        if self._root is None:
+        if self._root is None and self._local is None:
             super().follow(begin, end)
             return
         now, owed = begin, 0.0
@@ -55,11 +67,23 @@ class Drawn(Carrier):
             known = self._steps[self._steps > 0]
             step = np.clip(0.5 * np.median(known) if known.size else 0.0, *self._bounds)
             after = end if now + 1.5 * step > end else now + float(step)
-            self._kick(self._root * np.sqrt(owed + 0.5 * (after - now)))
+            self._shake(now, owed + 0.5 * (after - now))
             super().follow(now, after, is_brief=True)
             owed = 0.5 * (after - now)
             now = after
-        self._kick(self._root * np.sqrt(owed))
+        self._shake(now, owed)
+
+    def _shake(self, time: float, duration: float) -> None:
+        """Let noise act for a while."""
+        if self._local is None:
+            self._kick(self._root * np.sqrt(duration))
+            return
+        random = self._random.standard_normal((self.size, self.point_count))
+        with kernels.readable_errors():
+            self.device.run(
+                self._local, self.point_count, time, float(np.sqrt(duration)), random, self._frame,
+                self.points,
+            )  # fmt: skip
 
     def jump(self, maneuver: Maneuver, places: np.ndarray) -> None:
         super().jump(maneuver, places)
@@ -84,7 +108,7 @@ class Drawn(Carrier):
         self.points[:, 0] += root @ self._random.standard_normal((self.size, self.point_count))
 
 
-def _spread(prior: Gaussian | Mixture, count: int) -> np.ndarray:
+def _spread(prior: Gaussian | Mixture | Samples, count: int) -> np.ndarray:
     """Points [`count`, variable] of a prior, each with the same weight."""
     from scipy.special import ndtri  # importing it takes 0.1 s
 
@@ -93,6 +117,9 @@ def _spread(prior: Gaussian | Mixture, count: int) -> np.ndarray:
     for _ in range(60):
         base = (1.0 + base) ** (1.0 / (size + 2))
     steps = base ** -np.arange(1.0, size + 2)
+    if isinstance(prior, Samples):
+        chosen = np.searchsorted(np.cumsum(prior.weights), (np.arange(count) + 0.5) / count)
+        return np.asarray(prior.points[np.minimum(chosen, len(prior.points) - 1)])
     even = (0.5 + np.arange(1, count + 1)[:, None] * steps) % 1.0
     parts, weights = ([prior], [1.0]) if isinstance(prior, Gaussian) else (
         prior.components, prior.weights

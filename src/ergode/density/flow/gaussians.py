@@ -10,6 +10,13 @@ so that P' = J P + P J^T + Q with the slopes J of the field over the cell. With 
 those of a Gaussian to the fourth order in its size, along each column. For a linear field all is
 exact.
 
+Noise that depends on the state (Ito) counts with its mean over the cell ::
+
+    Q(m) + sum_k (Q(m + c S_k) + Q(m - c S_k) - 2 Q(m)) / (2 c^2)
+
+so that mean and covariance are exact for a linear field and noise of the second order. A cell then
+is not quite a Gaussian: its skewness is left out.
+
 A killing rate k has slopes g and curvatures H along the columns of S. It takes from the logarithm
 of the mass, moves the mean away from where it is high, and narrows the cell there:
 
@@ -32,9 +39,12 @@ from ergode.core.compiler.language import option, real, unroll
 from ergode.density.grid.lattice import (
     DIMENSION,
     KILLED,
+    LOCAL_NOISE,
     PARAMETERS,
     field_at,
+    frame_of,
     killing,
+    noise_covariance,
     parameters_of,
 )
 from ergode.models.estimation.likelihood import COMPONENTS, H
@@ -93,8 +103,9 @@ def sizes(y):
 def motion(t, y, frame, noise, manner):
     """Derivative of the state of a cell by time.
 
-    Model: `noise` [dimension, dimension], Q; `manner` [3]: the distance c of the points at which
-    the field is taken, in deviations; whether the mean feels curvature, 1 or 0; and a tolerance.
+    Model: `noise` [dimension, dimension], Q if it is constant; `manner` [3]: the distance c of the
+    points at which the field is taken, in deviations; whether the mean feels curvature, 1 or 0; and
+    a tolerance.
     """
     m = tuple(y[d] for d in range(DIMENSION))
     centre = field_at(t, m, frame)
@@ -105,6 +116,10 @@ def motion(t, y, frame, noise, manner):
     )
     w = _dual(columns)
     c = real(manner[0])
+    if LOCAL_NOISE:
+        q = _mean_noise(t, y, frame, manner)
+    else:
+        q = tuple(noise[k // DIMENSION, k % DIMENSION] for k in range(DIMENSION * DIMENSION))
     bent = tuple(real(0.0) for d in range(DIMENSION))
     moved = ()
     for k in unroll(range(DIMENSION)):
@@ -117,7 +132,7 @@ def motion(t, y, frame, noise, manner):
         )
         moved = moved + tuple(
             (real(above[d]) - real(below[d])) / (2.0 * c)
-            + 0.5 * sum(noise[d, j] * (w[k][j] / wide[j]) for j in range(DIMENSION))
+            + 0.5 * sum(q[d * DIMENSION + j] * (w[k][j] / wide[j]) for j in range(DIMENSION))
             for d in range(DIMENSION)
         )
     factor = real(manner[1]) / (2.0 * c * c)
@@ -125,6 +140,52 @@ def motion(t, y, frame, noise, manner):
     if KILLED:
         return _thinned(t, y, mean, moved, frame, manner)
     return mean + moved
+
+
+def _mean_noise(t, y, frame, manner):
+    """Mean of the covariance of noise over a cell, row by row."""
+    c = real(manner[0])
+    factor = real(manner[1]) / (2.0 * c * c)
+    centre = noise_covariance(t, tuple(y[d] for d in range(DIMENSION)), frame)
+    bent = tuple(real(0.0) for j in range(DIMENSION * DIMENSION))
+    for k in unroll(range(DIMENSION)):
+        away = tuple(c * y[DIMENSION + k * DIMENSION + d] for d in range(DIMENSION))
+        above = noise_covariance(t, tuple(y[d] + away[d] for d in range(DIMENSION)), frame)
+        below = noise_covariance(t, tuple(y[d] - away[d] for d in range(DIMENSION)), frame)
+        change = tuple(
+            (above[j] - centre[j]) + (below[j] - centre[j]) for j in range(DIMENSION * DIMENSION)
+        )
+        # Beyond an edge of where noise is defined, its slope is all that is known.
+        bent = tuple(
+            bent[j] + (change[j] if math.isfinite(change[j]) else real(0.0))
+            for j in range(DIMENSION * DIMENSION)
+        )
+    mean = tuple(centre[j] + factor * bent[j] for j in range(DIMENSION * DIMENSION))
+    return tuple(
+        max(mean[j], real(0.0)) if j % (DIMENSION + 1) == 0 else mean[j]
+        for j in range(DIMENSION * DIMENSION)
+    )
+
+
+def kick(index, time, root, random, frames, points):
+    """Move one point, not a cell, by noise that depends on the state: a kernel body.
+
+    `root` is that of the duration, and `random` [dimension, point] are normal variables. The root
+    of the covariance is Cholesky's, without the columns of directions that have no noise.
+    """
+    frame = frame_of(frames, 0)
+    y = tuple(points[d, 0, index] for d in range(DIMENSION))
+    q = noise_covariance(time, y, frame)
+    rows = ()
+    for i in unroll(range(DIMENSION)):
+        row = ()
+        for j in unroll(range(i)):
+            left = q[i * DIMENSION + j] - sum(row[k] * rows[j][k] for k in range(j))
+            row = row + (left / rows[j][j] if rows[j][j] > 0.0 else real(0.0),)  # noqa: RUF005
+        left = q[i * DIMENSION + i] - sum(row[k] * row[k] for k in range(i))
+        rows = rows + (row + (math.sqrt(max(left, real(0.0))),),)  # noqa: RUF005
+    for i in unroll(range(DIMENSION)):
+        points[i, 0, index] += root * sum(rows[i][j] * random[j, index] for j in range(i + 1))
 
 
 def _rate(y, t, frame):

@@ -65,6 +65,9 @@ def _smeared(
     widest = float(np.sqrt(np.square(columns).sum(axis=1)).max())
     spacing = spacing_of(size, None, _CUT, _PARTS_MOST // len(z), min(0.35, 0.5 / widest))
     shape = pattern(size, spacing, _CUT)
+    if not shape.spacing:  # as many as there is room for
+        few = max(1, _PARTS_MOST // len(z))
+        shape = replace(shape, z=shape.z[:few], log_normal=shape.log_normal[:few])
     share = np.exp(shape.log_normal)
     parts = z[:, None] + np.einsum("pk,cka->cpa", shape.z, columns)
     return parts.reshape(-1, size), np.outer(weight, share / share.sum()).ravel()

@@ -35,8 +35,8 @@ def restored_start(prior: Prior, state: Mapping[str, np.ndarray]) -> Start:
     """The points of a prior from their state."""
     shape, laid = None, None
     if "shape" in state:
-        size, spacing, cut = state["shape"].tolist()
-        shape = pattern(int(size), spacing, cut)
+        size, spacing, cut, count = state["shape"].tolist()
+        shape = pattern(int(size), spacing, cut, int(count))
     else:
         laid = Laid(*(state[name] for name in _OF_POINTS))
     return Start(

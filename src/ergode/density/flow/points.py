@@ -23,7 +23,7 @@ from ergode.density.flow.on_cpu import neighbours_of
 from ergode.density.initial import ellipsoid
 from ergode.density.tail import CUT_MOST
 from ergode.models.estimation.covariances import root_of
-from ergode.models.estimation.priors import Gaussian, Mixture, Prior, Samples
+from ergode.models.estimation.priors import Density, Gaussian, Mixture, Prior, Samples
 
 SPACING = 0.5  # standard deviations
 CUT = 1e-4  # mass of a Gaussian beyond the lattice
@@ -36,6 +36,9 @@ POINTS_MOST = 1 << 24
 _KEPT_MOST = 1 << 19  # points of a pattern that a device keeps
 _OVERLAP = 1.1  # deviation of a Gaussian cell, in distances of centres
 _WIDE_SPACING = 0.25  # standard deviations
+_SHARE = 0.5  # of the covariance, that cells of more than six variables have
+_SHARE_OF_SAMPLE = 0.01  # and those of samples
+_CELLS_OF_MANY = 1 << 13  # of more than six variables
 WIDE_BY_DEFAULT = 6_000  # a default spacing is enlarged to have no more Gaussian cells
 
 
@@ -51,7 +54,7 @@ class Pattern:
     signs: np.ndarray  # [point], 1 or -1: each half of the points stands for all
     spacing: float  # of the lattice; 0 if it is none
     ideal: float  # effective number of points for the normal distribution
-    made_by: tuple[int, float, float]  # arguments of `pattern`
+    made_by: tuple[int, float, float, int]  # arguments of `pattern`
     scale: float = 1.0  # on the spacing
     shell: float = 0.0  # fraction of the weight of points at the edge, by a normal density
 
@@ -105,8 +108,8 @@ def _neighbours_on(device: Device, *made_by: Any) -> Any:
 
 
 @lru_cache(maxsize=8)
-def pattern(size: int, spacing: float, cut: float) -> Pattern:
-    """The pattern of `size` dimensions.
+def pattern(size: int, spacing: float, cut: float, count: int = _SOBOL_POINTS) -> Pattern:
+    """The pattern of `size` dimensions; if it is no lattice, of `count` points.
 
     Raises a PlanError if it would have too many points.
     """
@@ -115,7 +118,7 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
     if size > DIMENSIONS_OF_LATTICE:
         from scipy.stats import qmc
 
-        uniform = qmc.Sobol(size, seed=0).random(_SOBOL_POINTS)
+        uniform = qmc.Sobol(size, seed=0).random(count)
         z = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
         log_volume = 0.5 * (z**2).sum(axis=1) + 0.5 * size * math.log(2 * math.pi)
         signs = np.where(np.arange(len(z)) < len(z) // 2, 1, -1)
@@ -123,7 +126,7 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
         return Pattern(
             z, log_volume, np.full(len(z), -math.log(len(z))), np.empty((0, 1 + size), np.int32),
             np.zeros(len(z), np.int8), signs.astype(np.int8), 0.0, float(len(z)),
-            (size, spacing, cut),
+            (size, spacing, cut, count),
         )  # fmt: skip
     reach = float(np.sqrt(chdtri(size, cut))) / spacing
     if reach < 1.0:
@@ -150,7 +153,7 @@ def pattern(size: int, spacing: float, cut: float) -> Pattern:
     ideal = (4 * math.pi) ** (size / 2) / spacing**size
     shell = float(weight @ edge / weight.sum())
     index = np.concatenate([np.zeros((len(k), 1)), k], axis=1).astype(np.int32)
-    made_by = size, spacing, cut
+    made_by = size, spacing, cut, count
     return Pattern(
         z, volume, log_normal, index, edge, signs, spacing, ideal, made_by, scale, shell
     )  # fmt: skip
@@ -328,10 +331,33 @@ def _root(covariance: bytes) -> np.ndarray:
 def wide_start_of(
     prior: Prior, spacing: float | None, cut: float, count: int = WIDE_BY_DEFAULT
 ) -> Start:
-    """Gaussian cells whose sum is a prior, a Gaussian or a mixture.
+    """Gaussian cells whose sum is a prior.
 
-    The covariance of each component is shared by a lattice of centres, and the cells around them.
+    The covariance of each component is shared by a lattice of centres, and the cells around them. A
+    Gaussian of more than six variables has equidistributed centres. Samples are drawn together
+    around their mean, and have kernels that give them their covariance again (Liu and West). A
+    density that is given by a function is one of samples on a lattice.
     """
+    share = _SHARE_OF_SAMPLE
+    if isinstance(prior, Density):
+        size, root = prior.mean.size, root_of(np.asarray(prior.covariance, np.float64))
+        spacing = spacing_of(size, spacing, cut, count, _WIDE_SPACING)
+        laid = in_frame(prior, prior.mean, root, spacing, cut, count=_CELLS_OF_MANY)
+        if size <= DIMENSIONS_OF_LATTICE:
+            share = (_OVERLAP * spacing) ** 2 / (1.0 + (_OVERLAP * spacing) ** 2)
+        prior = Samples(laid.points, np.exp(laid.log_weights))
+    if isinstance(prior, Samples):
+        root = root_of(np.asarray(prior.covariance, np.float64))
+        start, mean = start_of(prior, None, cut), prior.mean
+        points = mean + math.sqrt(1.0 - share) * (prior.points - mean)
+        of_samples = replace(start.laid, points=points)  # type: ignore[type-var]
+        return replace(start, laid=of_samples, roots=math.sqrt(share) * root[None])
+    if prior.mean.size > DIMENSIONS_OF_LATTICE:
+        root = root_of(np.asarray(prior.covariance, np.float64))
+        inner = Gaussian(prior.mean, (1.0 - _SHARE) * prior.covariance)
+        many = min(_CELLS_OF_MANY, 1 << int(math.log2(count) + 1))
+        start = in_frame(inner, prior.mean, math.sqrt(1.0 - _SHARE) * root, 0.0, cut, count=many)
+        return replace(start, roots=math.sqrt(_SHARE) * root[None])
     parts = prior.components if isinstance(prior, Mixture) else [prior]
     size = prior.mean.size
     spacing = spacing_of(size, spacing, cut, count // len(parts), _WIDE_SPACING)
@@ -346,10 +372,10 @@ def wide_start_of(
 
 def in_frame(
     prior: Prior, mean: np.ndarray, root: np.ndarray, spacing: float, cut: float,
-    log_scale: float | None = None,
+    log_scale: float | None = None, count: int = _SOBOL_POINTS,
 ) -> Start:  # fmt: skip
     """Points of a prior in a frame; with `log_scale` their weights are absolute."""
-    shape = pattern(mean.size, spacing, cut)
+    shape = pattern(mean.size, spacing, cut, count)
     start = Start(
         prior, shape.ideal, shape.spacing, 0.0, ((mean, root * shape.scale),), shape.spacing,
         shape=shape,

@@ -134,7 +134,10 @@ def _laid_again(start: Start, posterior: Posterior, cut: float) -> Start:
         change = ratio @ ratio.T - np.eye(len(mean))
         if power == 1.0 and max(np.abs(shift).max(), np.abs(change).max()) < _NEARLY:
             return start
-    return in_frame(start.prior, mean, _WIDER * root, start.spacing, cut, start.log_scale)
+    found = in_frame(
+        start.prior, mean, _WIDER * root, start.spacing, cut, start.log_scale, len(start)
+    )
+    return replace(found, roots=start.roots)
 
 
 def _wider(root: np.ndarray, start: Start) -> np.ndarray:

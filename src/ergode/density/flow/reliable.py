@@ -45,8 +45,9 @@ def flow_warning(solver: FlowSolver) -> str:
         )
     if np.isfinite(solver.bend_time):
         said.append(
-            f"noise makes Gaussian cells so wide that the field bends within them, from time "
-            f"{solver.bend_time:g} on - use scheme='split', or ergode.particles"
+            "noise makes cells so wide that the field bends within them, or a function of noise or "
+            f"a likelihood makes them far from Gaussians, from time {solver.bend_time:g} on - use "
+            "scheme='split', or ergode.particles"
         )
     elif bad.any():
         who = "the density" if bad.size == 1 else f"{bad.sum()} of {bad.size} densities"

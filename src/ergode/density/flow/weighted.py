@@ -125,6 +125,15 @@ class Weighted:
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
+        points = self._exact, self.points, self.log_weights
+        return self.weigh_points(measurement, places, *points)
+
+    def weigh_points(
+        self, measurement: Measurement, places: np.ndarray, parameters: Any, points: Any,
+        log_weights: Any,
+    ) -> np.ndarray:  # fmt: skip
+        """The same for `parameters` [density, parameter], and points and weights, of a device."""
+        count, each = log_weights.shape
         student = measurement.degrees_of_freedom is not None
         function = measurement.likelihood or measurement.h
         key = function, measurement.component_count, tuple(measurement.angles), student
@@ -138,9 +147,9 @@ class Weighted:
         values, precisions, constants = likelihood.numbers_of(measurement, places)
         with kernels.readable_errors():
             self.device.run(
-                kernel, self.count * self.point_count, self.point_count, measurement.time,
-                self._exact, *self.device.put_together([values, precisions]), self.points,
-                self.log_weights, **brief(self.count * self.point_count),
+                kernel, count * each, each, measurement.time, parameters,
+                *self.device.put_together([values, precisions]), points, log_weights,
+                **brief(count * each),
             )  # fmt: skip
         return constants
 

@@ -347,20 +347,32 @@ def spreads(t, z, frame):
     return tuple(frame.spread[d] for d in range(DIMENSION))
 
 
+def noise_covariance(t, y, frame):
+    """Covariance of noise per unit of time at a state, row by row."""
+    q = noise(t, y, parameters_of(frame))
+    if CROSSED and AMPLITUDES:
+        return tuple(
+            real(CORRELATION[k]) * real(q[k // DIMENSION]) * real(q[k % DIMENSION])
+            for k in range(DIMENSION * DIMENSION)
+        )
+    if CROSSED:
+        return tuple(real(q[k]) for k in range(DIMENSION * DIMENSION))
+    own = tuple(real(q[d]) * real(q[d]) if AMPLITUDES else real(q[d]) for d in range(DIMENSION))
+    return tuple(
+        own[k // DIMENSION] if k % (DIMENSION + 1) == 0 else real(0.0)
+        for k in range(DIMENSION * DIMENSION)
+    )
+
+
 def crossings(t, z, frame):
     """What noise moves along two dimensions at once: covariances as fractions, like `spreads`.
 
     There is one for every two dimensions [dimension, dimension], row by row; those of the upper
     triangle count.
     """
-    q = noise(t, point(z, frame), parameters_of(frame))
-    if AMPLITUDES:
-        q = tuple(
-            real(CORRELATION[k]) * real(q[k // DIMENSION]) * real(q[k % DIMENSION])
-            for k in range(DIMENSION * DIMENSION)
-        )
+    q = noise_covariance(t, point(z, frame), frame)
     return tuple(
-        0.5 * real(q[k]) / (frame.width[k // DIMENSION] * frame.width[k % DIMENSION])
+        0.5 * q[k] / (frame.width[k // DIMENSION] * frame.width[k % DIMENSION])
         for k in range(DIMENSION * DIMENSION)
     )
 
