@@ -12,6 +12,7 @@ def epidemic():
         transmission_rate=0.25,  # per contact and day
         latent=ergode.LogNormal(mean=5, median=4),  # days
         infectious=ergode.LogNormal(mean=7.5, median=5),
+        time_unit="days",
     )
     contacts = ergode.ContactNetwork.erdos_renyi(10_000, mean_degree=8, seed=1)
     return ergode.epidemics.simulate(
@@ -42,6 +43,7 @@ def stiff():
             ergode.Reaction("2 B -> B + C", rate_constant=3e7),
             ergode.Reaction("B + C -> A + C", rate_constant=1e4),
         ],
+        time_unit="s",
     )
     return ergode.kinetics.integrate(
         network, times=[0, *np.geomspace(1e-5, 1e6, 111)], initial={"A": 1.0}
@@ -51,7 +53,8 @@ def stiff():
 def delayed():
     """Blood cells, whose production depends on their number some days ago: Mackey and Glass."""
     field = ergode.field_from_equations(
-        {"cells": "production * cells(t - delay) / (1 + cells(t - delay) ** 10) - decay * cells"}
+        {"cells": "production * cells(t - delay) / (1 + cells(t - delay) ** 10) - decay * cells"},
+        time_unit="days",
     )
     return ergode.trajectories.integrate(
         field,
@@ -70,7 +73,9 @@ def uncertain():
         return (y[0],)
 
     return ergode.density.propagate(
-        ergode.field_from_equations({"x": "v", "v": "-stiffness * x - friction * v"}),
+        ergode.field_from_equations(
+            {"x": "v", "v": "-stiffness * x - friction * v"}, time_unit="s"
+        ),
         ergode.Gaussian([2, 0], [0.25, 0.25]),
         times=np.linspace(0, 6, 121),
         measurements=[

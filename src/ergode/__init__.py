@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ergode.core.status import Status
     from ergode.inference.abc import abc_smc
     from ergode.inference.ensemble_kalman import ensemble_kalman
+    from ergode.inference.field_likelihood import field_likelihood
     from ergode.inference.history_matching import history_matching
     from ergode.inference.iterated_filtering import iterated_filtering
     from ergode.inference.particle_likelihood import particle_likelihood
@@ -141,6 +142,7 @@ _HOMES = {
     "ergode.inference.sedml": ("read_sedml",),
     "ergode.inference.petab_writer": ("write_petab",),
     "ergode.inference.ensemble_kalman": ("ensemble_kalman",),
+    "ergode.inference.field_likelihood": ("field_likelihood",),
     "ergode.inference.history_matching": ("history_matching",),
     "ergode.inference.iterated_filtering": ("iterated_filtering",),
     "ergode.inference.particle_likelihood": ("particle_likelihood",),
@@ -249,8 +251,8 @@ __all__ = [
     "WeakTable", "Weibull", "WriteError",
     "__version__",
     "abc_smc", "balanced", "compare", "concat", "contact_survey", "density",
-    "ensemble_kalman", "epidemics", "field_from_equations",
-    "field_from_network", "fields",
+    "ensemble_kalman", "epidemics", "field_from_equations", "field_from_network",
+    "field_likelihood", "fields",
     "from_gillespy2", "from_pynucastro", "grid", "history_matching", "in_molecules", "inference",
     "inputs",
     "interpolant", "iterated_filtering", "kinetics", "open_dataset", "particle_likelihood",

@@ -2,9 +2,12 @@
 
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
+import xarray
 
 import ergode
+from ergode.core.results.accessor import TAKE_RESULTS
 
 
 class Cells(HTMLParser):
@@ -103,3 +106,30 @@ def test_of_a_device():
     texts = shown(ergode.Device("cpu"))
     assert texts[0] == "Device cpu"
     assert "asked for" in texts
+
+
+def test_of_a_result():
+    """A card: what was run, how it ended, a picture of each compartment, and what takes it."""
+    values = np.arange(24.0).reshape(4, 3, 2)
+    values[0, 2] = np.nan
+    result = xarray.Dataset(
+        {"count": (("replicate", "time", "compartment"), values),
+         "status": ("replicate", [0, 0, 0, int(ergode.Status.NOT_FINITE)])},
+        {"time": [0.0, 1.0, 2.0], "compartment": ["S", "<script>"]},
+        {"engine": "epidemics", "method": "sellke", "time_unit": "days", "wall_seconds": 1.5},
+    )  # fmt: skip
+    page = result.ergode._repr_html_()
+    assert page.count("<svg") == 2 and "<script>" not in page and "currentColor" in page
+    texts = shown(result.ergode)
+    for text in ("Result of epidemics", "sellke", "days", "1.5 s", "1 of 4 failed"):
+        assert text in texts
+    assert "ergode.compare(result, others)" in repr(result.ergode)
+    draws = xarray.Dataset({"k": (("chain", "draw"), values[:, :, 0])}, attrs={"engine": "x"})
+    assert draws.ergode._repr_html_().count("<svg") == 1
+    assert "<svg" not in xarray.Dataset({"x": 1.0}).ergode._repr_html_()
+
+
+def test_calls_that_take_a_result_exist():
+    for call, *_ in TAKE_RESULTS:
+        room, name = call.split(".")
+        assert name in getattr(ergode, room).__all__

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import ergode
 
@@ -43,3 +44,14 @@ def test_a_strip_of_bands_jumps_as_well(measured):
         one for one in ergode.plots.density_strip(measured).lines if len(one.get_xdata()) > 2
     )
     assert mean.get_xdata().tolist() == [0, 1, 1, 1.5, 2]
+
+
+def test_a_movie_has_a_frame_for_each_time(measured, tmp_path):
+    pytest.importorskip("skimage")
+    path = ergode.plots.animate_density(measured, tmp_path / "x.gif")
+    with Image.open(path) as image:
+        assert image.n_frames == measured.sizes["time"]
+    with pytest.raises(ergode.PlanError, match="exists"):
+        ergode.plots.animate_density(measured, path)
+    with pytest.raises(ergode.PlanError, match="expected two of x, y"):
+        ergode.plots.animate_density(measured, tmp_path / "y.gif", variables=["x"])

@@ -209,6 +209,13 @@ def choice(
         raise error(f"{name} {value!r} is unknown; expected {listed}{nearest(value, known)}")
 
 
+def check_unit(name: str, value: Any) -> None:
+    """Refuse a unit that is neither None nor a short text without line breaks, by a ModelError."""
+    if value is None or (isinstance(value, str) and value.strip() and value.isprintable()):
+        return
+    raise ModelError(f"{name} is {value!r}; expected a text such as 'days'")
+
+
 def nearest(value: Any, known: Iterable[str | None]) -> str:
     """As `did_you_mean`, for one of a few values; empty if `value` is no text."""
     texts = [one for one in known if one is not None]

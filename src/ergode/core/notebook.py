@@ -11,6 +11,12 @@ from typing import Any
 _ROWS_MOST = 20
 
 
+class Markup(str):
+    """HTML, whose texts have been escaped where it was made."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under headers; only the first rows of a long table are shown."""
@@ -43,12 +49,15 @@ def _rows(rows: Sequence[Sequence[Any]], headers: Sequence[str] = ()) -> str:
     style = ' style="text-align: left"'
     head = "".join(f"<th{style}>{escape(one)}</th>" for one in headers)
     body = "".join(
-        "<tr>" + "".join(f"<td{style}>{escape(_text(one))}</td>" for one in row) + "</tr>"
-        for row in rows
+        "<tr>" + "".join(f"<td{style}>{_html(one)}</td>" for one in row) + "</tr>" for row in rows
     )
     return (
         f"<table>{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>"
     )
+
+
+def _html(value: Any) -> str:
+    return value if isinstance(value, Markup) else escape(_text(value))
 
 
 def _text(value: Any) -> str:

@@ -8,6 +8,9 @@ Stat. 37, 697 (2009): an unbiased estimate of the likelihood gives the exact pos
 C. Andrieu, A. Doucet, R. Holenstein, Particle Markov chain Monte Carlo methods, J. R. Stat. Soc. B
 72, 269 (2010).
 
+M. West, Approximating posterior distributions by mixtures, J. R. Stat. Soc. B 55, 409 (1993): a
+shrunk kernel density as a proposal.
+
 A. Doucet, M. K. Pitt, G. Deligiannidis, R. Kohn, Efficient implementation of Markov chain Monte
 Carlo when using an unbiased likelihood estimator, Biometrika 102, 295 (2015).
 """
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 _WALK = 2.38  # of a random walk over one dimension (Roberts, Gelman & Gilks 1997)
 _ACCEPTED = 0.2  # aimed at while the walk is adapted
 _TRIED = 20  # draws of the prior for each chain, among which it begins
+_FREEDOM = 5.0  # of Student's distribution that is fitted: its tails are heavier than a posterior's
+_WIDTH, _CENTRES = 0.6, 500  # of kernels, in deviations of all places, and their number
+_SHARES = (0.1, 0.9)  # least and largest share of steps that are draws of it
 _REPEATS = 30  # estimates at one place, for their deviation
 _HOPELESS = (30.0, 2.0)  # log-likelihood below the highest, and more of it for each parameter
 
@@ -48,12 +54,14 @@ def pseudo_marginal(
 ) -> xarray.Dataset:
     """Sample parameters from the posterior of a likelihood that is estimated at random.
 
-    Chains walk at random in normal quantiles of the prior. All chains take a step in one call of
-    the likelihood. While they warm up, the walk gets the covariance of all chains and a size at
-    which one step in five is accepted; then it stays. A chain whose likelihood is below the highest
-    by a factor of exp(30) and more, as at a lesser maximum, begins again where another one is. If
-    the likelihood is estimated without bias, as by `ergode.particle_likelihood`, the posterior is
-    exact whatever the number of particles (Andrieu & Roberts 2009). That of
+    A step of a chain is one of a random walk in normal quantiles of the prior, or an independent
+    draw of a density that is fitted to all chains (West 1993). All chains take a step in one call
+    of the likelihood. While they warm up, the walk gets the covariance of all chains and a size at
+    which one step in five is accepted; the density gets their places; and the kind of step that
+    moves further gets the larger share. Then all of this stays. A chain whose likelihood is below
+    the highest by a factor of exp(30) and more, as at a lesser maximum, begins again where another
+    one is. If the likelihood is estimated without bias, as by `ergode.particle_likelihood`, the
+    posterior is exact whatever the number of particles (Andrieu & Roberts 2009). That of
     `ergode.synthetic_likelihood` is approximate.
 
     Parameters
@@ -68,7 +76,8 @@ def pseudo_marginal(
     draws, warmup : int
         Steps of each chain that are kept, and that are taken before them.
     chains : int
-        Each begins at the best of 20 draws of the prior.
+        Each begins at the best of 20 draws of the prior. Many chains warm up in fewer steps: their
+        places say what the posterior looks like.
     seed : int
         Of the chains and of all estimates.
 
@@ -119,7 +128,9 @@ def pseudo_marginal(
         return np.where(np.isnan(values), -np.inf, values)
 
     places, logs = _beginnings(estimate, law, count, random)
-    covariance, scale = np.diag(np.full(size, 0.1**2)), 0.0
+    fitted = _Fitted(np.zeros((1, size)), np.diag(np.full(size, 0.1**2)))
+    scale, share = 0.0, 0.0
+    far = np.zeros((2, 2))  # mean square moved, and steps: of walks, and of draws
     here = np.empty((before + kept, count, size))
     values = np.empty((before + kept, count))
     accepted = np.zeros(count)
@@ -131,17 +142,26 @@ def pseudo_marginal(
             places, logs = places[others], logs[others]
             past = here[step // 2 : step][values[step // 2 : step] >= least]
             if len(past) > size:
-                covariance = np.atleast_2d(np.cov(past.T)) + 1e-10 * np.eye(size)
-        reach = math.exp(scale) * _WALK / math.sqrt(size)
-        steps = random.standard_normal((count, size)) @ np.linalg.cholesky(covariance).T
-        there = places + reach * steps
+                fitted = _Fitted.to(past, random)
+                share = _share_of_draws(far)
+                far *= 0.5
+        is_drawn = random.random() < share
+        if is_drawn:
+            there = fitted.draw(count, random)
+            change = fitted.log_density(places) - fitted.log_density(there)
+        else:
+            reach = math.exp(scale) * _WALK / math.sqrt(size)
+            there = places + reach * random.standard_normal((count, size)) @ fitted.root.T
+            change = np.zeros(count)
         new = estimate(there)
-        change = new - logs + (places**2 - there**2).sum(axis=1) / 2
+        change += new - logs + (places**2 - there**2).sum(axis=1) / 2
         moves = np.log(random.random(count)) < change
+        far[int(is_drawn)] += (moves @ np.square(fitted.scaled(there - places))).sum() / count, 1.0
         places, logs = np.where(moves[:, None], there, places), np.where(moves, new, logs)
         here[step], values[step] = places, logs
         if step < before:
-            scale += (moves.mean() - _ACCEPTED) / math.sqrt(step + 1)
+            if not is_drawn:
+                scale += (moves.mean() - _ACCEPTED) / math.sqrt(step + 1)
         else:
             accepted += moves
     drawn = law.parameters(here[before:])
@@ -150,6 +170,58 @@ def pseudo_marginal(
     deviation = float(finite.std(ddof=1)) if finite.size == again.size else math.inf
     r_hat = _r_hat(here[before:])
     return _result(law, drawn, values[before:], accepted / kept, r_hat, deviation)
+
+
+def _share_of_draws(far: np.ndarray) -> float:
+    """Share of steps that are draws, by the mean squares that both kinds moved [kind, (sum, n)]."""
+    if not far[:, 1].all():
+        return 0.5  # both are to be tried
+    walked, drawn = far[:, 0] / far[:, 1]
+    return float(np.clip(drawn / max(walked + drawn, 1e-300), *_SHARES))
+
+
+class _Fitted:
+    """A kernel density of past places with their mean and covariance (West 1993).
+
+    Kernels are Student's, whose tails are heavier than those of a posterior.
+
+    Attributes
+    ----------
+    root : ndarray, shape [parameter, parameter]
+        Of the covariance: lower triangle.
+    """
+
+    def __init__(self, centres: np.ndarray, covariance: np.ndarray) -> None:
+        self.root = np.linalg.cholesky(covariance)
+        middle, width = centres.mean(axis=0), _WIDTH
+        self._centres = middle + np.sqrt(1 - width**2) * (centres - middle)
+
+    @classmethod
+    def to(cls, places: np.ndarray, random: np.random.Generator) -> _Fitted:
+        """The one that fits places [place, parameter]."""
+        covariance = np.atleast_2d(np.cov(places.T)) + 1e-10 * np.eye(places.shape[1])
+        return cls(places[random.integers(len(places), size=_CENTRES)], covariance)
+
+    def scaled(self, steps: np.ndarray) -> np.ndarray:
+        """Steps [step, parameter] in standard deviations."""
+        from scipy.linalg import solve_triangular
+
+        return np.ascontiguousarray(solve_triangular(self.root, steps.T, lower=True).T)
+
+    def draw(self, count: int, random: np.random.Generator) -> np.ndarray:
+        """Independent places, [place, parameter]."""
+        centres = self._centres[random.integers(len(self._centres), size=count)]
+        normal = _WIDTH * random.standard_normal(centres.shape) @ self.root.T
+        return centres + normal / np.sqrt(random.chisquare(_FREEDOM, (count, 1)) / _FREEDOM)
+
+    def log_density(self, places: np.ndarray) -> np.ndarray:
+        """Up to a constant, [place]."""
+        from scipy.spatial.distance import cdist
+        from scipy.special import logsumexp
+
+        far = cdist(self.scaled(places), self.scaled(self._centres), "sqeuclidean") / _WIDTH**2
+        power = (_FREEDOM + places.shape[1]) / 2
+        return np.asarray(logsumexp(-power * np.log1p(far / _FREEDOM), axis=1))
 
 
 def _beginnings(

@@ -12,6 +12,7 @@ from ergode.plots.density import (
 from ergode.plots.epidemics import epidemic_curves, save_epidemic_curves
 from ergode.plots.frame import check_figure_path
 from ergode.plots.kinetics import abundances, flux_graph, ignition_map, nuclide_chart
+from ergode.plots.movies import animate_density, animate_epidemic
 from ergode.plots.scenarios import scenario_differences
 from ergode.plots.space import animate_field, field
 from ergode.plots.stochastic import amounts, autocorrelation, phase_plane, realizations
@@ -19,11 +20,11 @@ from ergode.plots.surfaces import density_surface
 from ergode.plots.trajectories import trajectories
 
 __all__ = [
-    "abundances", "amounts", "animate_field", "autocorrelation", "branches", "check_figure_path",
-    "comparison", "density", "density_marginals", "density_over_time", "density_strip",
-    "density_surface",
-    "epidemic_curves", "field", "flux_graph", "ignition_map", "nuclide_chart", "phase_plane",
-    "realizations", "save_epidemic_curves", "scenario_differences", "trajectories",
+    "abundances", "amounts", "animate_density", "animate_epidemic", "animate_field",
+    "autocorrelation", "branches", "check_figure_path", "comparison", "density",
+    "density_marginals", "density_over_time", "density_strip", "density_surface", "epidemic_curves",
+    "field", "flux_graph", "ignition_map", "nuclide_chart", "phase_plane", "realizations",
+    "save_epidemic_curves", "scenario_differences", "trajectories",
 ]  # fmt: skip
 
 suggest_all(globals(), __all__)

@@ -10,7 +10,7 @@ import numpy as np
 from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
 from ergode.plots.corner import draw_curve, draw_regions
-from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet
+from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet, time_label
 from ergode.plots.layers import (
     PROBABILITIES,
     check_probabilities,
@@ -107,11 +107,16 @@ def _with_unit(name: str, units: Mapping[str, str] | None) -> str:
 
 
 def density_strip(
-    dataset: xarray.Dataset, variable: str | None = None, *, ax: Axes | None = None
+    dataset: xarray.Dataset,
+    variable: str | None = None,
+    *,
+    time_unit: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw one variable over time: the mean, and bands of one and two standard deviations.
 
-    Times of measurements are marked.
+    Times of measurements are marked. `time_unit` is that of the axis of time; by default, that of
+    the model.
     """
     from ergode.density import views
 
@@ -129,14 +134,14 @@ def density_strip(
             linewidth=0,
         )  # fmt: skip
     ax.plot(time, mean, color=_BLUE)
-    return _over_time(ax, dataset, name)
+    return _over_time(ax, dataset, name, time_unit)
 
 
-def _over_time(ax: Axes, dataset: xarray.Dataset, name: str) -> Axes:
+def _over_time(ax: Axes, dataset: xarray.Dataset, name: str, time_unit: str | None) -> Axes:
     """Label axes of a variable over time, and mark the measurements."""
     for at in dataset["measurement"].values:
         ax.axvline(at, color=_RED, linewidth=0.8)
-    ax.set_xlabel("time")
+    ax.set_xlabel(time_label(dataset, time_unit))
     ax.set_ylabel(name)
     return ax
 
@@ -166,6 +171,7 @@ def density_over_time(
     variable: str | None = None,
     *,
     probability: float = 0.95,
+    time_unit: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the marginal of one variable as a strip over time, with the mean and an interval.
@@ -182,6 +188,8 @@ def density_over_time(
         Variable to draw; the first if not given.
     probability : float
         Probability of the credible interval.
+    time_unit : str, optional
+        Unit of the axis of time; that of the model if not given.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
@@ -220,7 +228,7 @@ def density_over_time(
     for end in ends.values[:, k].T:
         ax.plot(every, mean + (end[source] - reported) * scale, color="black", linewidth=0.7)
     ax.plot(every, mean, color="black", linewidth=1.2)
-    return _over_time(ax, dataset, name)
+    return _over_time(ax, dataset, name, time_unit)
 
 
 def _column_edges(dataset: xarray.Dataset) -> np.ndarray:

@@ -38,6 +38,7 @@ def epidemic_curves(
     *,
     compartments: Sequence[str] | None = None,
     observed: Any = None,
+    time_unit: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the number of nodes in each compartment, or new infections or reports, over time.
@@ -56,6 +57,8 @@ def epidemic_curves(
         Data to show as dots: a series of pandas or an array of xarray whose index is dates or
         times, or one number for each time of the result. Missing values (NaN) are left out. A
         mapping names the compartments that data are of, and gives them their colour.
+    time_unit : str, optional
+        Unit of the axis of time; that of the model if not given.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
@@ -82,7 +85,7 @@ def epidemic_curves(
     """
     import xarray
 
-    axis = "nodes"
+    axis, label = "nodes", frame.time_label(dataset, time_unit)
     if isinstance(dataset, xarray.DataArray):
         axis = _label_of(dataset)
         dataset = _as_curves(dataset)
@@ -108,7 +111,7 @@ def epidemic_curves(
     middle = levels.index(0.5) if 0.5 in levels else None
     # Dates, where there are any, say more than days.
     time = dataset["date" if "date" in dataset.coords else "time"].values
-    styles = _styles(known)
+    styles = styles_of(known)
 
     ax = ax or frame.new_axes()
     pairs = [(low, -1 - low) for low in range(len(levels) // 2)]
@@ -121,7 +124,7 @@ def epidemic_curves(
         line = rows[middle] if middle is not None else dataset["mean"].sel(compartment=name)
         ax.plot(time, line, linewidth=1.9, label=name, **styles[name])
     shown = _draw_observed(ax, observed, time, styles)
-    _dress(ax, np.append(time, shown), str(dataset["time"].attrs.get("units", "")), caption, axis)
+    _dress(ax, np.append(time, shown), label, caption, axis)
     return ax
 
 
@@ -213,6 +216,7 @@ def save_epidemic_curves(
     *,
     compartments: Sequence[str] | None = None,
     observed: Any = None,
+    time_unit: str | None = None,
     title: str | None = None,
     overwrite: bool = False,
 ) -> Path:
@@ -220,7 +224,7 @@ def save_epidemic_curves(
 
     Parameters
     ----------
-    dataset, compartments, observed
+    dataset, compartments, observed, time_unit
         As for `epidemic_curves`.
     path : path
         ``.png``, ``.svg`` or ``.pdf``.
@@ -243,7 +247,9 @@ def save_epidemic_curves(
         The file could not be written, for example because the disk is full.
     """
     path = frame.check_figure_path(path)
-    figure = frame.figure_of(epidemic_curves, dataset, compartments=compartments, observed=observed)
+    figure = frame.figure_of(
+        epidemic_curves, dataset, compartments=compartments, observed=observed, time_unit=time_unit
+    )
     return frame.save_figure(figure, path, title, overwrite=overwrite)
 
 
@@ -279,7 +285,7 @@ def _caption(levels: Sequence[float], line: str, replicates: int) -> str:
     return f"{what} of {replicates:,} replicates" if replicates else what
 
 
-def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour and line style of each compartment; no two are equal while 32 suffice."""
     usual = [name for name in names if name in _USUAL]
     colours = [_USUAL[name] for name in usual]
@@ -288,7 +294,7 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {name: frame.curve_style(i, colours) for i, name in enumerate([*usual, *others])}
 
 
-def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str, axis: str) -> None:
+def _dress(ax: Axes, time: np.ndarray, label: str, caption: str, axis: str) -> None:
     from matplotlib.dates import ConciseDateFormatter
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -297,7 +303,7 @@ def _dress(ax: Axes, time: np.ndarray, unit: str, caption: str, axis: str) -> No
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         ax.set_xlabel("date")
     else:
-        ax.set_xlabel(frame.time_label(unit))
+        ax.set_xlabel(label)
     ax.set_ylabel(axis)
     ax.set_xlim(time.min(), time.max() if time.max() > time.min() else None)
     ax.set_ylim(bottom=0)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core import files
+from ergode.core.arguments import check_unit
 from ergode.core.errors import PlanError
 from ergode.core.status import has_failed
 
@@ -120,9 +121,15 @@ def draw_band(
     ax.plot(x, middle, label=label, **style)
 
 
-def time_label(units: Any) -> str:
-    """Label for an axis of time."""
-    return f"time [{units}]" if units not in (None, "", "1", "time") else "time"
+def time_label(dataset: Any, time_unit: str | None = None, what: str = "time") -> str:
+    """Label for an axis of time: with the unit given, or that of the model or of the times."""
+    check_unit("time_unit", time_unit)
+    unit = time_unit or dataset.attrs.get("time_unit")
+    for dim in ("time", "interval"):
+        if not unit and dim in dataset.coords:
+            unit = dataset[dim].attrs.get("units")
+    unit = None if unit in ("", "1", "time") else unit
+    return f"{what} [{unit}]" if unit else what
 
 
 def save_figure(

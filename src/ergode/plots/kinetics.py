@@ -12,7 +12,15 @@ from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
-from ergode.plots.frame import SIZE, curve_style, new_axes, quiet, refuse_sweep, time_index
+from ergode.plots.frame import (
+    SIZE,
+    curve_style,
+    new_axes,
+    quiet,
+    refuse_sweep,
+    time_index,
+    time_label,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -32,6 +40,7 @@ def abundances(
     *,
     zone: int = 0,
     species: Sequence[str] | None = None,
+    time_unit: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw amounts of species over time, both on logarithmic axes.
@@ -44,6 +53,8 @@ def abundances(
         Index of the zone.
     species : sequence of str, optional
         Species to draw; all if not given, with labels on the most abundant.
+    time_unit : str, optional
+        Unit of the axis of time; that of the model if not given, or seconds where rates have units.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
@@ -88,7 +99,7 @@ def abundances(
     ax.set(xscale="log", yscale="log", ylim=(top * 10.0**-_DECADES, 2 * top))
     if shown.any():
         ax.set_xlim(time[shown][0], time[shown][-1])
-    ax.set_xlabel(_time_label(dataset, nuclear))
+    ax.set_xlabel(_time_label(dataset, nuclear, time_unit))
     ax.set_ylabel(_amount_label(dataset, name))
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(
@@ -421,13 +432,12 @@ def _one(array: xarray.DataArray, dim: str, index: int) -> xarray.DataArray:
     return array.isel({dim: index}) if dim in array.dims else array
 
 
-def _time_label(dataset: xarray.Dataset, nuclear: bool) -> str:
+def _time_label(dataset: xarray.Dataset, nuclear: bool, time_unit: str | None) -> str:
     """Label of the first axis of a result, with its unit."""
     if dataset.attrs.get("reactor") == "plug flow":
         return "distance from the inlet [cm]"
-    return (
-        "time since the start [s]" if nuclear or "pressure" in dataset else "time since the start"
-    )
+    seconds = "s" if nuclear or "pressure" in dataset else None
+    return time_label(dataset, time_unit or seconds, "time since the start")
 
 
 def _amount_label(dataset: xarray.Dataset, name: str) -> str:

@@ -19,7 +19,12 @@ _ACROSS = ("time", "interval")
 
 
 def scenario_differences(
-    comparison: xarray.Dataset, variable: str, *, figure: Figure | None = None, **labels: Any
+    comparison: xarray.Dataset,
+    variable: str,
+    *,
+    figure: Figure | None = None,
+    time_unit: str | None = None,
+    **labels: Any,
 ) -> Figure:
     """Draw by how much scenarios differ from a baseline.
 
@@ -35,6 +40,8 @@ def scenario_differences(
         Variable to draw, such as ``"cases"``.
     figure : matplotlib.figure.Figure, optional
         Figure to draw on; a new one if not given.
+    time_unit : str, optional
+        Unit of the axis of time; that of the model if not given.
     **labels
         Which of several compartments, tallies or strata to draw, such as ``compartment="I"``; or
         a time, for one row for each scenario.
@@ -105,7 +112,7 @@ def scenario_differences(
     if across is None:
         return _draw_rows(figure, names, *arrays, f"{meaning}\n{caption}")
     time = mean[across]
-    label = time_label(str(time.attrs.get("units", "")))
+    label = time_label(comparison, time_unit)
     return _draw_panels(figure, names, time.values, *arrays, label, f"{meaning}\n{caption}")
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ergode.core import files
-from ergode.core.arguments import integer, is_finite_number, names_in
+from ergode.core.arguments import is_finite_number, names_in
 from ergode.core.errors import PlanError
 from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet, refuse_sweep, time_index
+from ergode.plots.movies import check_gif, write_gif
 
 if TYPE_CHECKING:
     import xarray
@@ -75,8 +75,11 @@ def field(
     elif time is not None:
         raise PlanError("the dataset has only the last time")
     ax = ax or new_axes()
+    unit = dataset.attrs.get("time_unit", "")
     _draw(shown, _limits(shown, limits), ax)
-    ax.set_title(species if when is None else f"{species}, time {when:g}", loc="left")
+    ax.set_title(
+        species if when is None else f"{species}, time {when:g} {unit}".rstrip(), loc="left"
+    )
     return ax
 
 
@@ -117,39 +120,20 @@ def animate_field(
     WriteError
         The file could not be written, for example because the disk is full.
     """
-    from matplotlib.animation import FuncAnimation, PillowWriter
-
-    path = Path(path)
-    if path.suffix != ".gif":
-        raise PlanError(f"cannot write the animation '{path.name}': expected a name in .gif")
-    frames = integer("frames_per_second", frames_per_second, 1, 100)
+    path = check_gif(path, overwrite)
     shown = _chosen(dataset, species, replicate)
     if "time" not in shown.dims:
         raise PlanError("the dataset has only the last time; simulate with output='trajectories'")
-    files.check_new(path, overwrite=overwrite, written_here=files.is_own_text)
     figure = new_figure()
     ax = figure.subplots()
     redraw = _draw(shown.isel(time=0), _limits(shown, limits), ax)
+    unit = dataset.attrs.get("time_unit", "")
 
-    def show(k: int) -> list[Any]:
-        ax.set_title(f"{species}, time {float(dataset['time'][k]):g}", loc="left")
+    def show(k: int) -> None:
+        ax.set_title(f"{species}, time {float(dataset['time'][k]):g} {unit}".rstrip(), loc="left")
         redraw(shown.isel(time=k))
-        return []
 
-    movie = FuncAnimation(figure, show, frames=shown.sizes["time"], blit=False)
-    writer = PillowWriter(fps=frames)
-    with files.new_file(path, overwrite=overwrite, written_here=files.is_own_text) as partial:
-        movie.save(partial, writer=writer)
-        _mark(partial)
-    return path
-
-
-def _mark(path: Path) -> None:
-    """Append a comment to a GIF, by which a later call knows it: before its last byte."""
-    text = files.GENERATOR.encode()
-    content = path.read_bytes()
-    assert content[-1:] == b";"
-    path.write_bytes(content[:-1] + b"\x21\xfe" + bytes([len(text)]) + text + b"\x00;")
+    return write_gif(path, figure, show, shown.sizes["time"], frames_per_second, overwrite)
 
 
 def _chosen(dataset: xarray.Dataset, species: str, replicate: int | None) -> xarray.DataArray:

@@ -18,6 +18,7 @@ from ergode.plots.frame import (
     quiet,
     refuse_sweep,
     time_index,
+    time_label,
     with_dims,
     without_failures,
 )
@@ -34,6 +35,7 @@ def realizations(
     *,
     species: Sequence[str] | None = None,
     quantiles: tuple[float, float] | None = None,
+    time_unit: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw amounts over time: realizations as steps, or the mean with a band.
@@ -49,6 +51,8 @@ def realizations(
     quantiles : (float, float), optional
         Instead of single trajectories, draw their mean with a band between these two quantiles,
         such as ``(0.05, 0.95)``.
+    time_unit : str, optional
+        Unit of the axis of time; that of the model if not given.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
@@ -97,7 +101,7 @@ def realizations(
                 label=name if k == 0 else None, **curve_style(number),
             )  # fmt: skip
     _say_what_is_missing(dataset, ax)
-    ax.set_xlabel("time")
+    ax.set_xlabel(time_label(dataset, time_unit))
     ax.set_ylabel("amount [molecules]")
     _name_curves(ax, names)
     return quiet(ax)
@@ -240,7 +244,11 @@ def _draw_joint(dataset: xarray.Dataset, x: str, y: str, ax: Axes) -> None:
 
 
 def autocorrelation(
-    dataset: xarray.Dataset, *, species: Sequence[str] | None = None, ax: Axes | None = None
+    dataset: xarray.Dataset,
+    *,
+    species: Sequence[str] | None = None,
+    time_unit: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw autocorrelations over the lag, with a band of one standard error.
 
@@ -250,6 +258,8 @@ def autocorrelation(
         From `ergode.stochastic.autocorrelation`.
     species : sequence of str, optional
         Species to draw; all if not given.
+    time_unit : str, optional
+        Unit of the axis of time; that of the model if not given.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
@@ -268,7 +278,7 @@ def autocorrelation(
         found = dataset["autocorrelation"].sel(species=name).values
         error = dataset["standard_error"].sel(species=name).values
         draw_band(ax, dataset["lag"].values, found, (found - error, found + error), number, name)
-    ax.set_xlabel("lag [time]")
+    ax.set_xlabel(time_label(dataset, time_unit, "lag"))
     ax.set_ylabel("autocorrelation")
     _name_curves(ax, names)
     return quiet(ax)

@@ -24,6 +24,7 @@ def trajectories(
     *,
     variables: Sequence[str] | None = None,
     phase: tuple[str, str] | None = None,
+    time_unit: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw trajectories over time, or one variable against another.
@@ -37,6 +38,8 @@ def trajectories(
         Variables to draw over time; all if not given.
     phase : (str, str), optional
         Instead of time series, draw the second variable against the first.
+    time_unit : str, optional
+        Unit of the axis of time; that of the model if not given.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
@@ -96,7 +99,7 @@ def trajectories(
                     time, state[:, known.index(name)], linewidth=1.2, alpha=fade,
                     label=name if index == 0 else None, **curve_style(number),
                 )  # fmt: skip
-    ax.set_xlabel(time_label(dataset["time"].attrs.get("units")))
+    ax.set_xlabel(time_label(dataset, time_unit))
     if len(chosen) > 1 or labels is not None:
         for handle in ax.legend(frameon=False).get_lines():
             handle.set_alpha(1.0)

@@ -79,6 +79,9 @@ class Record:
                     _TEXTS.clear()
                 _TEXTS[self._call, key] = text
         result.attrs[ATTRIBUTE] = text  # type: ignore[attr-defined]
+        units = (getattr(one, "time_unit", None) for one in self._given.values())
+        if unit := next(filter(None, units), None):
+            result.attrs["time_unit"] = unit  # type: ignore[attr-defined]
         return result
 
 
@@ -118,7 +121,8 @@ def _token(value: Any) -> Any:
         return (("Grid",), _token(dict(value)))
     elif kind is not np.ndarray and isinstance(digest := getattr(value, "digest", None), str):
         know(digest, value)
-        return ((kind.__module__, kind.__qualname__), digest)
+        unit = getattr(value, "time_unit", None)  # no part of the digest
+        return ((kind.__module__, kind.__qualname__), digest, unit)
     raise TooLargeError
 
 
@@ -152,8 +156,8 @@ def _bytes_of(value: Any) -> int:
     return 0
 
 
-_MODELS: dict[tuple[type, str], str] = {}
-"""Texts of models, by digest."""
+_MODELS: dict[tuple[type, str, str | None], str] = {}
+"""Texts of models, by digest and unit of time."""
 _SCALARS = frozenset((NoneType, bool, int, float, str))
 _PLAIN = (*_SCALARS, dict, list, tuple, range, np.ndarray)
 
@@ -164,14 +168,15 @@ def _text_of_model(value: Any) -> str:
     digest = None if kind in _PLAIN else getattr(value, "digest", None)
     if not isinstance(digest, str):
         return ""
-    text = _MODELS.get((kind, digest))
+    key = kind, digest, getattr(value, "time_unit", None)
+    text = _MODELS.get(key)
     if text is None:
         if len(_MODELS) >= _KEPT:
             _MODELS.clear()
         writer = Writer()
         text = writer.whole_entry(value)
         writer.finish()
-        text = _MODELS[kind, digest] = writer.filled(text)
+        text = _MODELS[key] = writer.filled(text)
     know(digest, value)
     return text
 

@@ -107,7 +107,11 @@ def compare(
         )
     found.attrs = {
         "replicates": int(first.sizes[REPLICATE]),
-        **{key: first.attrs[key] for key in ("engine", "model", *_SHARED) if key in first.attrs},
+        **{
+            key: first.attrs[key]
+            for key in ("engine", "model", "time_unit", *_SHARED)
+            if key in first.attrs
+        },
     }
     return found
 

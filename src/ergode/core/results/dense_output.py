@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 from ergode.core.arguments import as_numbers, within_rounding
 from ergode.core.errors import ErgodeError
 
-_ALL = "step_coefficient"  # of named variables; that of an array x is step_coefficient_x
+ALL = "step_coefficient"  # of named variables; that of an array x is step_coefficient_x
 
 
 def solution(dataset: xarray.Dataset, t: ArrayLike) -> xarray.DataArray | xarray.Dataset:
     """States at times `t` (see `Accessor.solution`)."""
-    if _ALL in dataset:
+    if ALL in dataset:
         return _solution_of(dataset, t, "state")
-    arrays = [str(name)[len(_ALL) + 1 :] for name in dataset if str(name).startswith(f"{_ALL}_")]
+    arrays = [str(name)[len(ALL) + 1 :] for name in dataset if str(name).startswith(f"{ALL}_")]
     if not arrays:
         raise ErgodeError("this Dataset has no dense output; integrate with dense_output=True")
     return xarray.Dataset({name: _solution_of(dataset, t, name) for name in arrays})
@@ -24,7 +24,7 @@ def solution(dataset: xarray.Dataset, t: ArrayLike) -> xarray.DataArray | xarray
 
 def _solution_of(dataset: xarray.Dataset, t: ArrayLike, name: str) -> xarray.DataArray:
     """States of all named variables, or of one array."""
-    coefficients = dataset[_ALL if _ALL in dataset else f"{_ALL}_{name}"]
+    coefficients = dataset[ALL if ALL in dataset else f"{ALL}_{name}"]
     times = _times_within(dataset, t)
     grid = dataset["time"].values
     sign = -1.0 if grid[-1] < grid[0] else 1.0

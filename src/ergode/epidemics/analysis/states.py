@@ -136,6 +136,8 @@ def states(
         state, dims=("replicate", "time", "node"), coords=coords, name="state",
         attrs={"units": "1", "long_name": "number of the compartment", "compartments": names},
     )  # fmt: skip
+    if "time_unit" in cases.attrs:
+        found.attrs["time_unit"] = cases.attrs["time_unit"]
     if origin is not None:
         found = found.assign_coords(date=("time", dates_since(origin, grid)))
     return found

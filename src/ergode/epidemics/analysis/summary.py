@@ -278,6 +278,8 @@ def by_interval(counts: xarray.Dataset, name: str, meaning: str) -> xarray.DataA
         .assign_coords(interval=0.5 * (time[1:] + time[:-1]))
         .assign_attrs(long_name=meaning)
     )
+    if "time_unit" in counts.attrs:
+        found.attrs["time_unit"] = counts.attrs["time_unit"]
     if "date" in counts.coords:
         dates = counts["date"].values
         found = found.assign_coords(date=("interval", dates[:-1] + (dates[1:] - dates[:-1]) / 2))

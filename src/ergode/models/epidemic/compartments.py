@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean
+from ergode.core.arguments import check_unit, did_you_mean
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
 from ergode.models.epidemic.attributes import ByAttribute
@@ -48,6 +48,9 @@ class CompartmentModel:
     outside : sequence of str
         Compartments of nodes that are not in the population: not born yet, dead, emigrated. No
         other compartment has to lead to them. See `with_population`.
+    time_unit : str, optional
+        Such as ``"days"``: what times and rates are in. It labels results and figures, and changes
+        no number.
 
     Raises
     ------
@@ -77,6 +80,7 @@ class CompartmentModel:
     susceptibility: str | None = None
     infectivity: str | None = None
     outside: Sequence[str] = ()
+    time_unit: str | None = field(default=None, compare=False)
     index: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +88,7 @@ class CompartmentModel:
         object.__setattr__(self, "infections", tuple(self.infections))
         object.__setattr__(self, "progressions", tuple(self.progressions))
         object.__setattr__(self, "outside", tuple(self.outside))
+        check_unit("time_unit", self.time_unit)
         object.__setattr__(self, "index", {name: i for i, name in enumerate(self.compartments)})
         # A sweep makes many models that differ only in numbers.
         graph = (
@@ -296,7 +301,9 @@ class CompartmentModel:
                 stays = ", ".join(map(repr, progression.holding_times))
                 after = f"after {stays}{_by(progression.holding_time)}{often}"
                 rows.append((progression.compartment, target, after))
-        facts: dict[str, Any] = {"compartments": tuple(self.compartments)}
+        facts: dict[str, Any] = {
+            "compartments": tuple(self.compartments), "time unit": self.time_unit,
+        }  # fmt: skip
         for name in ("susceptibility", "infectivity"):
             given = [one for one in (*self.factors(name), *self.own_factors(name)) if one]
             names = [one if isinstance(one, str) else one.attribute for one in given]
@@ -386,17 +393,21 @@ class CompartmentModel:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
 
     @classmethod
-    def si(cls, *, transmission_rate: float) -> CompartmentModel:
+    def si(cls, *, transmission_rate: float, time_unit: str | None = None) -> CompartmentModel:
         """Susceptible -> infectious, permanently."""
-        return cls(["S", "I"], [Infection("S", "I", {"I": transmission_rate})])
+        return cls(["S", "I"], [Infection("S", "I", {"I": transmission_rate})], time_unit=time_unit)
 
     @classmethod
-    def sis(cls, *, transmission_rate: float, infectious: HoldingTime) -> CompartmentModel:
+    def sis(
+        cls, *, transmission_rate: float, infectious: HoldingTime, time_unit: str | None = None
+    ) -> CompartmentModel:
         """Susceptible -> infectious -> susceptible again."""
-        return _chain(transmission_rate, {"S": None, "I": infectious}, "S")
+        return _chain(transmission_rate, {"S": None, "I": infectious}, "S", time_unit=time_unit)
 
     @classmethod
-    def sir(cls, *, transmission_rate: float, infectious: HoldingTime) -> CompartmentModel:
+    def sir(
+        cls, *, transmission_rate: float, infectious: HoldingTime, time_unit: str | None = None
+    ) -> CompartmentModel:
         """Susceptible -> infectious -> removed.
 
         Parameters
@@ -405,6 +416,8 @@ class CompartmentModel:
             Rate across an edge of weight one [1 / time].
         infectious : HoldingTime
             Time spent infectious.
+        time_unit : str, optional
+            Such as ``"days"``, for labels.
 
         Examples
         --------
@@ -414,18 +427,32 @@ class CompartmentModel:
         ... ).compartments
         ('S', 'I', 'R')
         """
-        return _chain(transmission_rate, {"S": None, "I": infectious, "R": None})
+        return _chain(
+            transmission_rate, {"S": None, "I": infectious, "R": None}, time_unit=time_unit
+        )
 
     @classmethod
     def sirs(
-        cls, *, transmission_rate: float, infectious: HoldingTime, immune: HoldingTime
+        cls,
+        *,
+        transmission_rate: float,
+        infectious: HoldingTime,
+        immune: HoldingTime,
+        time_unit: str | None = None,
     ) -> CompartmentModel:
         """Susceptible -> infectious -> immune for a while -> susceptible."""
-        return _chain(transmission_rate, {"S": None, "I": infectious, "R": immune}, "S")
+        return _chain(
+            transmission_rate, {"S": None, "I": infectious, "R": immune}, "S", time_unit=time_unit
+        )
 
     @classmethod
     def seir(
-        cls, *, transmission_rate: float, latent: HoldingTime, infectious: HoldingTime
+        cls,
+        *,
+        transmission_rate: float,
+        latent: HoldingTime,
+        infectious: HoldingTime,
+        time_unit: str | None = None,
     ) -> CompartmentModel:
         """Susceptible -> exposed -> infectious -> removed.
 
@@ -435,6 +462,8 @@ class CompartmentModel:
             Rate across an edge of weight one [1 / time].
         latent, infectious : HoldingTime
             Time from infection to being infectious, and time spent infectious.
+        time_unit : str, optional
+            Such as ``"days"``, for labels.
 
         Examples
         --------
@@ -447,7 +476,11 @@ class CompartmentModel:
         >>> model.compartments
         ('S', 'E', 'I', 'R')
         """
-        return _chain(transmission_rate, {"S": None, "E": latent, "I": infectious, "R": None})
+        return _chain(
+            transmission_rate,
+            {"S": None, "E": latent, "I": infectious, "R": None},
+            time_unit=time_unit,
+        )
 
     @classmethod
     def seirs(
@@ -457,10 +490,14 @@ class CompartmentModel:
         latent: HoldingTime,
         infectious: HoldingTime,
         immune: HoldingTime,
+        time_unit: str | None = None,
     ) -> CompartmentModel:
         """SEIR whose immunity wanes."""
         return _chain(
-            transmission_rate, {"S": None, "E": latent, "I": infectious, "R": immune}, "S"
+            transmission_rate,
+            {"S": None, "E": latent, "I": infectious, "R": immune},
+            "S",
+            time_unit=time_unit,
         )
 
     @classmethod
@@ -471,6 +508,7 @@ class CompartmentModel:
         latent: HoldingTime,
         infectious: HoldingTime,
         fatality: float,
+        time_unit: str | None = None,
     ) -> CompartmentModel:
         """SEIR in which a fraction `fatality` of the infectious die (compartment D)."""
         return cls(
@@ -480,6 +518,7 @@ class CompartmentModel:
                 Progression("E", "I", latent),
                 Progression("I", {"R": 1.0 - fatality, "D": fatality}, infectious),
             ],
+            time_unit=time_unit,
         )
 
     @classmethod
@@ -489,6 +528,7 @@ class CompartmentModel:
         transmission_rate: Sequence[float],
         infectious: Sequence[HoldingTime],
         cross_susceptibility: Sequence[Sequence[float]],
+        time_unit: str | None = None,
     ) -> CompartmentModel:
         """Two strains and the immunity that each leaves against itself and the other.
 
@@ -544,6 +584,7 @@ class CompartmentModel:
                 Progression("I1", "R1", infectious[0]), Progression("I2", "R2", infectious[1]),
                 Progression("I21", "R12", infectious[1]), Progression("I12", "R12", infectious[0]),
             ],
+            time_unit=time_unit,
         )  # fmt: skip
 
     @classmethod
@@ -556,6 +597,7 @@ class CompartmentModel:
         asymptomatic: HoldingTime,
         asymptomatic_probability: float,
         asymptomatic_infectivity: float = 1.0,
+        time_unit: str | None = None,
     ) -> CompartmentModel:
         """SEIR with a branch A of asymptomatic carriers.
 
@@ -579,6 +621,7 @@ class CompartmentModel:
                 Progression("A", "R", asymptomatic),
                 Progression("I", "R", infectious),
             ],
+            time_unit=time_unit,
         )
 
 
@@ -615,7 +658,11 @@ def _profile_entry(infection: Infection) -> dict[str, Any]:
 
 
 def _chain(
-    rate: float, stages: Mapping[str, HoldingTime | None], back_to: str | None = None
+    rate: float,
+    stages: Mapping[str, HoldingTime | None],
+    back_to: str | None = None,
+    *,
+    time_unit: str | None,
 ) -> CompartmentModel:
     """A model in which nodes pass through `stages` in order; with `back_to` they then return."""
     names = list(stages)
@@ -625,4 +672,6 @@ def _chain(
         to = following[name]
         if holding_time is not None and to is not None:
             progressions.append(Progression(name, to, holding_time))
-    return CompartmentModel(names, [Infection("S", names[1], {"I": rate})], progressions)
+    return CompartmentModel(
+        names, [Infection("S", names[1], {"I": rate})], progressions, time_unit=time_unit
+    )

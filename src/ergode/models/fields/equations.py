@@ -38,6 +38,7 @@ def field_from_equations(
     constants: Mapping[str, Any] | None = None,
     interpretation: Literal["ito", "stratonovich"] = "ito",
     mass: Any = None,
+    time_unit: str | None = None,
 ) -> VectorField:
     """A vector field from the equation of every variable.
 
@@ -61,6 +62,8 @@ def field_from_equations(
         The sense of the noise (see `VectorField`).
     mass : array_like, optional
         Mass matrix, or its diagonal (see `VectorField`).
+    time_unit : str, optional
+        Such as ``"s"``, for labels.
 
     Returns
     -------
@@ -135,6 +138,7 @@ def field_from_equations(
         constants=constants,
         interpretation=interpretation,
         mass=mass,
+        time_unit=time_unit,
     )
 
 

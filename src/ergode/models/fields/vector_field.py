@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ergode.core.arguments import check_once, choice, did_you_mean, sequence
+from ergode.core.arguments import check_once, check_unit, choice, did_you_mean, sequence
 from ergode.core.compiler import bundle
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.errors import ModelError, PlanError
@@ -68,6 +68,9 @@ class VectorField(HoldsFunctions):
         Constant mass matrix M of M y' = f(t, y, p), or its diagonal. Where it is singular the
         equations are differential-algebraic, of index 1: a row of zeros is a condition f_i = 0.
         Without delays and noise.
+    time_unit : str, optional
+        Such as ``"s"``: what times and rates are in. It labels results and figures, and changes no
+        number.
     component : function or mapping of str to function, optional
         Instead of `function`, for arrays of any size: ``rate(i, t, y, p)``, or with delays
         ``rate(i, t, y, yd, p)``, returns the derivative of ``y[i]``. It has an index for every
@@ -113,9 +116,11 @@ class VectorField(HoldsFunctions):
     correlation: Any = None
     interpretation: Literal["ito", "stratonovich"] = "ito"
     mass: Any = None
+    time_unit: str | None = field(default=None, hash=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_unit("time_unit", self.time_unit)
         object.__setattr__(self, "parameters", _names("parameters", self.parameters))
         object.__setattr__(self, "delays", tuple(sequence("delays", self.delays, "pairs")))
         choice("interpretation", self.interpretation, ("ito", "stratonovich"))
@@ -295,6 +300,7 @@ class VectorField(HoldsFunctions):
             or self.variables,
             "parameters": [one for one in self.parameters if not isinstance(one, Implied)] or None,
             "inputs": self.inputs or None,
+            "time unit": self.time_unit,
             "delays": ", ".join(
                 f"{name} by {'a function' if isinstance(by, Delay) else by}"
                 for name, by in self.delays

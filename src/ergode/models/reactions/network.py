@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ergode.core.arguments import by_name, check_once, did_you_mean, sequence
+from ergode.core.arguments import by_name, check_once, check_unit, did_you_mean, sequence
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
 from ergode.core.words import counted
@@ -67,6 +67,9 @@ class ReactionNetwork:
         deterministic: it changes them at its rate, and the rate of two equal molecules is
         that of n^2, not of n (n - 1). All other reactions fire one by one, and a firing changes
         continuous species, too. Species with a rate rule are continuous.
+    time_unit : str, optional
+        Such as ``"min"``: what times and rates are in. It labels results and figures, and changes
+        no number.
 
     Raises
     ------
@@ -98,6 +101,7 @@ class ReactionNetwork:
     name: str | None
     rate_rules: Mapping[str, Expression]
     continuous: tuple[str, ...]
+    time_unit: str | None
     _known: frozenset[str]
 
     def __init__(
@@ -111,7 +115,9 @@ class ReactionNetwork:
         name: str | None = None,
         rate_rules: Mapping[str, str | Expression] | None = None,
         continuous: Iterable[str] = (),
+        time_unit: str | None = None,
     ) -> None:
+        check_unit("time_unit", time_unit)
         members = species_of(species)
         if not (members or parameters or compartments or rules):
             raise ModelError("the network is empty; expected species, parameters or rules")
@@ -140,6 +146,7 @@ class ReactionNetwork:
             name=name,
             rate_rules=_rules_of(rate_rules, "rate_rules", "rate rule"),
             continuous=tuple(sequence("continuous", continuous, "names of species")),
+            time_unit=time_unit,
         )
         self._check_names()
         self._check_formulas()
@@ -168,6 +175,7 @@ class ReactionNetwork:
             "rate rules": len(self.rate_rules) or None,
             "continuous species": self.continuous or None,
             "events": len(self.events) or None,
+            "time unit": self.time_unit,
         }
         rows = (
             (self.reactions.name_of(k), one, one.law.argument, one.value)
