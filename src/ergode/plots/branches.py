@@ -30,7 +30,21 @@ _SPECIAL = {
     "bautin": ("h", "Bautin point"),
     "zero-hopf": ("<", "zero-Hopf point"),
     "double-hopf": (">", "double Hopf point"),
+    "generalised-doubling": ("d", "generalised period doubling"),
+    "fold-flip": ("p", "fold-flip point"),
+    "1:1-resonance": ("$1$", "resonance 1:1"),
+    "1:2-resonance": ("$2$", "resonance 1:2"),
+    "1:3-resonance": ("$3$", "resonance 1:3"),
+    "1:4-resonance": ("$4$", "resonance 1:4"),
+    "fold-torus": ("8", "fold and torus"),
+    "flip-torus": ("H", "doubling and torus"),
+    "double-torus": ("x", "double torus"),
 }
+# Name and colour of each kind of curve in two parameters.
+_KINDS = {
+    "folds": ("folds", 0), "hopf": ("Hopf points", 2), "doublings": ("period doublings", 1),
+    "tori": ("torus bifurcations", 3),
+}  # fmt: skip
 _LARGER = {"*": 11, "P": 8, "X": 7, "h": 7}  # sizes of markers with thin parts
 
 
@@ -43,7 +57,7 @@ def branches(
     """Draw branches over their parameter: a bifurcation diagram.
 
     Stable solutions are solid, unstable ones dashed. Equilibria are black; the minimum and the
-    maximum of cycles are blue. Special points have markers. Curves of folds and of Hopf points are
+    maximum of cycles are blue. Special points have markers. Curves of bifurcations are
     drawn in the plane of their two parameters.
 
     Parameters
@@ -135,7 +149,8 @@ def _order(label: str) -> int:
     """Place in the legend."""
     listed = [
         *(f"{one} {what}" for what in _SOLUTIONS for one in ("stable", "unstable")),
-        "folds", "Hopf points", *(name for _, name in _SPECIAL.values()),
+        "folds", "folds of cycles", *(name for name, _ in list(_KINDS.values())[1:]),
+        *(name for _, name in _SPECIAL.values()),
     ]  # fmt: skip
     return listed.index(label) if label in listed else len(listed)
 
@@ -212,9 +227,11 @@ def _draw_curves(
     for one in many:
         x, y = (one[name].values for name in varied)
         kind = str(one.attrs["kind"])
-        name = {"folds": "folds", "hopf": "Hopf points"}.get(kind, kind)
+        is_cycles = "cycle" in one
+        name, colour = _KINDS[kind]
+        name = "folds of cycles" if is_cycles and kind == "folds" else name
         ax.plot(
-            x, y, color=_CURVES[0 if kind == "folds" else 2], linewidth=1.6,
+            x, y, color=_CURVES[colour], linewidth=1.6, linestyle="--" if is_cycles else "-",
             label=None if name in labelled else name,
         )  # fmt: skip
         labelled.add(name)

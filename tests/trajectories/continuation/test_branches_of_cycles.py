@@ -207,6 +207,17 @@ def test_a_torus_bifurcation(cycle_of, special):
     turn = (2 * square(exact) * (1 + e * b)) ** 0.5 * 2 * np.pi / d
     assert np.cos(angle) == pytest.approx(np.cos(turn), abs=1e-7)
     assert (found["stable"] == (found["a"] < exact))[found["special"] == ""].all()
+    # The curve of tori goes on at the same a, to where the angle is pi.
+    tori = branch(
+        field, start=found, at="torus-1", kind="tori", vary={"a": (0, 1), "d": (0.5, 5)},
+        max_step=0.3,
+    )  # fmt: skip
+    np.testing.assert_allclose(tori["a"], exact, atol=1e-9)
+    turn = (2 * square(exact) * (1 + e * b)) ** 0.5 * 2 * np.pi / tori["d"]
+    np.testing.assert_allclose(tori["angle"], turn, rtol=1e-9)
+    for part in (2, 3):
+        at = special(tori, f"1:{part}-resonance-1")
+        assert float(at["angle"]) == pytest.approx(2 * np.pi / part, abs=1e-9)
 
 
 def test_symmetric_cycles_lose_their_symmetry(special, names):

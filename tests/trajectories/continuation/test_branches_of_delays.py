@@ -89,6 +89,17 @@ def test_mackey_glass(mackey_glass, special):
                     vary={"tau": (13, 14)}, max_points=5)  # fmt: skip
     assert double["stable"].values[1:].all()
     assert float(double["period"][0]) == pytest.approx(2 * float(doubling["period"]))
+    curve = branch(
+        mackey_glass, start=cycles, at="doubling-1", kind="doublings",
+        vary={"tau": (10, 20), "b": (0.19, 0.21)}, max_step=0.3, max_points=1,
+    )  # fmt: skip
+    tau, b = float(curve["tau"][0]), float(curve["b"][0])
+    assert abs(b - 0.2) > 1e-3
+    beside = branch(
+        mackey_glass, start=curve, at=0, kind="cycles", vary={"tau": (tau - 1, tau + 1)},
+        max_step=0.3, max_points=2,
+    )  # fmt: skip
+    assert float(special(beside, "doubling-1")["tau"]) == pytest.approx(tau, abs=1e-8)
 
 
 def test_a_stable_cycle_with_delay_is_that_of_a_simulation(hutchinson, logistic):

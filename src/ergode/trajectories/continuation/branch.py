@@ -1,9 +1,9 @@
-"""The entry: branches of equilibria and cycles, and curves of folds and Hopf points."""
+"""The entry: branches of equilibria and cycles, and curves of bifurcations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from ergode.models.sweep import lay_out, refuse_reserved
 if TYPE_CHECKING:
     import xarray
 
-Kind = Literal["equilibria", "cycles", "folds", "hopf"]
-_KINDS = ("equilibria", "cycles", "folds", "hopf")
+Kind = Literal["equilibria", "cycles", "folds", "hopf", "doublings", "tori"]
+_IN_TWO = ("folds", "hopf", "doublings", "tori")
 _POINT = "point"
 
 results.register(
@@ -49,6 +49,7 @@ results.register(
                 "eigenvalue, or characteristic root, of an equilibrium", True,
             ),
             ("multiplier", ("number", "part"), "floating", "1", "Floquet multiplier", True),
+            ("angle", (), "floating", "rad", "angle of the multipliers of a torus", True),
             ("frequency", (), "floating", "1/time", "angular frequency of a Hopf point", True),
             (
                 "lyapunov_coefficient", (), "floating", "1",
@@ -73,7 +74,7 @@ def branch(
     max_step: float = 0.03,
     longest_period: float | None = None,
 ) -> xarray.Dataset:
-    """Follow equilibria, cycles, folds or Hopf points while parameters vary: continuation.
+    """Follow equilibria, cycles or their bifurcations while parameters vary: continuation.
 
     Solutions are followed by pseudo-arclength in both directions, through folds, whether they are
     stable or not. Special points are located, and further branches start there.
@@ -89,15 +90,17 @@ def branch(
         branch, with `at`; or a single trajectory of `integrate` that ends on an equilibrium or, for
         ``kind="cycles"``, on a cycle, with its last two periods at 20 or more times each.
     vary : mapping of str to (float, float)
-        The parameter that varies, and its bounds; for folds and Hopf points two parameters.
+        The parameter that varies, and its bounds; for bifurcations two parameters.
     parameters : mapping of str to float, optional
         Values of all parameters at the start. An earlier branch has them.
-    kind : {"equilibria", "cycles", "folds", "hopf"}
-        What to follow. Folds and Hopf points are those of equilibria.
+    kind : {"equilibria", "cycles", "folds", "hopf", "doublings", "tori"}
+        What to follow. Folds are those of cycles if the start is a cycle, else those of equilibria.
+        Period doublings and torus bifurcations start at cycles, Hopf points at equilibria.
     at : str or int, optional
         The point of an earlier branch: the name of a special point, such as ``"hopf-1"``, or the
-        number of a point. Cycles start at a Hopf point. At ``"branch-1"`` the other branch starts
-        if the same parameter varies. At ``"doubling-1"`` cycles of twice the period start.
+        number of a point. Cycles start at a Hopf point, and bifurcations at one of their kind. At
+        ``"branch-1"`` the other branch starts if the same parameter varies. At ``"doubling-1"``
+        cycles of twice the period start.
     max_points : int, optional
         Largest number of points in a direction; the default is 400, with a warning if the branch
         ends so.
@@ -105,8 +108,8 @@ def branch(
         Largest step, relative to the range of the parameter, the sizes of the variables and the
         period.
     longest_period : float, optional
-        Cycles end at this period [time]; the default is 50 times the first one. Cycles whose period
-        grows without bound, near a homoclinic orbit, end so.
+        Cycles, and curves of their bifurcations, end at this period [time]; the default is 50 times
+        the first one. Cycles whose period grows without bound, near a homoclinic orbit, end so.
 
     Returns
     -------
@@ -115,7 +118,9 @@ def branch(
         ``special`` has the names of special points: ``fold-1``, ``hopf-1``, ``branch-1``,
         ``doubling-1``, ``torus-1``, ``bound-1`` (end of the range), ``long-period-1``; in two
         parameters ``cusp-1``, ``bogdanov-takens-1``, ``bautin-1`` (a generalised Hopf point),
-        ``zero-hopf-1`` and ``double-hopf-1``; "" for all other points.
+        ``zero-hopf-1`` and ``double-hopf-1``, and of cycles ``generalised-doubling-1``,
+        ``fold-flip-1``, ``1:1-resonance-1`` to ``1:4-resonance-1``, ``fold-torus-1``,
+        ``flip-torus-1`` and ``double-torus-1``; "" for all other points.
 
         - Equilibria have state(point, variable) and eigenvalue(point, number, part) [1/time], the
           rightmost first; delay equations have the 12 rightmost characteristic roots, or more if
@@ -123,10 +128,12 @@ def branch(
         - Cycles have lowest and highest(point, variable), period(point),
           cycle(point, node, variable) at the times cycle_time(point, node), and
           multiplier(point, number, part), the largest first. One of them is 1, up to the error of
-          the mesh.
-        - All have stable(point) and unstable_count(point). At Hopf points, frequency(point) and
-          lyapunov_coefficient(point) [1/state^2], which is negative if cycles appear stable, that
-          is supercritical; NaN elsewhere. It is that of Kuznetsov, over twice the frequency.
+          the mesh. So do folds, period doublings and tori of cycles; tori have angle(point) [rad],
+          that of their multipliers.
+        - All have stable(point) and unstable_count(point), which leave out the directions of a
+          bifurcation. At Hopf points, frequency(point) and lyapunov_coefficient(point)
+          [1/state^2], which is negative if cycles appear stable, that is supercritical; NaN
+          elsewhere. It is that of Kuznetsov, over twice the frequency.
 
         The attributes ``first_end`` and ``last_end`` say why the branch ends.
 
@@ -150,7 +157,8 @@ def branch(
     ----------
     E. J. Doedel, H. B. Keller, J.-P. Kernevez, Int. J. Bifurcation Chaos 1, 493 and 745 (1991);
     Y. A. Kuznetsov, "Elements of Applied Bifurcation Theory" (2004); K. Engelborghs, T. Luzyanina,
-    K. J. in 't Hout, D. Roose, SIAM J. Sci. Comput. 22, 1593 (2001), for delays.
+    K. J. in 't Hout, D. Roose, SIAM J. Sci. Comput. 22, 1593 (2001), for delays; W. Govaerts,
+    Y. A. Kuznetsov, A. Dhooge, SIAM J. Sci. Comput. 27, 231 (2005), for bifurcations of cycles.
 
     Examples
     --------
@@ -175,19 +183,22 @@ def branch(
 
     stopwatch = Stopwatch()
     _check_model(field)
-    choice("kind", kind, _KINDS)
+    choice("kind", kind, get_args(Kind))
     if max_points is not None:
         integer("max_points", max_points, 1, 1_000_000)
     number("max_step", max_step, above=0)
-    refuse_idle(longest_period=(
-        longest_period is not None and kind != "cycles", "only cycles have a period"
-    ))  # fmt: skip
-    if longest_period is not None:
-        number("longest_period", longest_period, above=0)
-    free, bounds = _free(field, vary, 2 if kind in ("folds", "hopf") else 1)
+    free, bounds = _free(field, vary, 2 if kind in _IN_TWO else 1)
     dataset = start if isinstance(start, xarray.Dataset) else None
     earlier = dataset if dataset is not None and "varied" in dataset.attrs else None
     refuse_idle(at=(at is not None and earlier is None, "start is not a branch"))
+    has_period = kind in ("cycles", "doublings", "tori") or (
+        kind == "folds" and earlier is not None and "cycle" in earlier
+    )
+    refuse_idle(longest_period=(
+        longest_period is not None and not has_period, "only cycles have a period"
+    ))  # fmt: skip
+    if longest_period is not None:
+        number("longest_period", longest_period, above=0)
     guess: dict[str, Any]
     given: Any = {} if parameters is None else parameters
     place = 0
@@ -240,7 +251,7 @@ def _free(field: VectorField, vary: Any, count: int) -> tuple[list[str], np.ndar
             f"{{'{field.parameters[0] if field.parameters else 'mu'}': (0, 1)}}"
         )
     if len(vary) != count:
-        what = "one parameter" if count == 1 else "two parameters, for folds and Hopf points"
+        what = "one parameter" if count == 1 else "two parameters, for a curve of bifurcations"
         raise ModelError(f"vary has {len(vary)} parameters; expected {what}")
     bounds = []
     for name, pair in vary.items():

@@ -1,4 +1,4 @@
-"""Curves of cycles in one parameter: x' = T f(x, p) on the unit interval, x(0) = x(1).
+"""Curves of cycles: x' = T f(x, p) on the unit interval, x(0) = x(1).
 
 The solution is a piecewise polynomial that obeys the equation at the Gauss points of every interval
 of an adaptive mesh. An integral condition fixes the phase: the solution is, of all its shifts, the
@@ -9,7 +9,7 @@ nearest to the previous one (E. J. Doedel, H. B. Keller, J.-P. Kernevez, Int. J.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -35,26 +35,30 @@ _FINEST = 2  # how many times as many intervals hard cycles may have
 
 
 class Cycles(Curve):
-    """Unknowns are the values at the nodes, the period, and one parameter."""
+    """Unknowns are the values at the nodes, the period, and one parameter.
+
+    Curves in two parameters inherit from it; they may have further unknowns before the period.
+    """
 
     parameter_count = 1
+    others = 0  # further unknowns
 
     def __init__(
-        self, equations: Equations, parameters: np.ndarray, free: int, bounds: np.ndarray,
-        scales: Scales, longest: float,
+        self, equations: Equations, parameters: np.ndarray, free: Sequence[int],
+        bounds: np.ndarray, scales: Scales, longest: float,
     ) -> None:  # fmt: skip
-        self.equations, self.parameters, self.free = equations, parameters, free
+        self.equations, self.parameters, self.free = equations, parameters, list(free)
         self.bounds, self.scales, self._longest = bounds, scales, longest
-        self._width = float(bounds[0, 1] - bounds[0, 0])
+        self._widths = bounds[:, 1] - bounds[:, 0]
         self._fineness = 1  # how many times as many intervals as usual
-        # Which of the delayed values has the free parameter as its delay.
-        self._moved = np.flatnonzero(equations.delays == free)
+        self._period_at = -1 - self.parameter_count
+        self._tail = self.parameter_count + 1 + self.others  # unknowns after the nodes
 
     def begin(self, point: Point, reference: np.ndarray) -> None:
         """Take the mesh of a point, its period as unit, and a reference for the phase."""
         self._mesh: Mesh = point.mesh
         size = self.equations.size
-        self._period = float(point.u[-2])
+        self._period = self.period(point.u)
         n, nodes = size, self._mesh.of_interval
         across = (nodes[:, None, None, :, None] * n + np.arange(n)) + np.zeros(
             (1, DEGREE, n, 1, 1), np.int64
@@ -83,25 +87,30 @@ class Cycles(Curve):
 
     def profile(self, u: np.ndarray) -> np.ndarray:
         """Values at the nodes, shape [node, variable]."""
-        return u[:-2].reshape(-1, self.equations.size)
+        return u[: -self._tail].reshape(-1, self.equations.size)
+
+    def period(self, u: np.ndarray) -> float:
+        """The period at a point."""
+        return float(u[self._period_at])
 
     def all_parameters(self, u: np.ndarray) -> np.ndarray:
         """All parameters at a point."""
         p = self.parameters.copy()
-        p[self.free] = u[-1]
+        p[self.free] = u[-self.parameter_count :]
         return p
 
     def sizes(self, u: np.ndarray) -> np.ndarray:
         weights = self._mesh.node_weights[:, None]
         count = self.equations.size
         nodes = self.scales.values * (count / weights) ** 0.5
-        return np.concatenate([nodes.ravel(), [self._period, self._width]])
+        return np.concatenate([nodes.ravel(), np.ones(self.others), [self._period], self._widths])
 
     def outline(self, u: np.ndarray) -> np.ndarray:
         values = self.profile(u)
         ends = np.concatenate([values.min(axis=0), values.max(axis=0)])
+        tail = u[-self.parameter_count :] / self._widths
         return np.concatenate(
-            [ends / np.tile(self.scales.values, 2), [np.log(abs(u[-2])), u[-1] / self._width]]
+            [ends / np.tile(self.scales.values, 2), [np.log(abs(self.period(u)))], tail]
         )
 
     def adapt(self, point: Point) -> Point:
@@ -113,10 +122,7 @@ class Cycles(Curve):
         mesh = point.mesh.adapted(shape, self._fineness)
         if mesh is not point.mesh:
             old = point.mesh
-            moved = [
-                np.append(old.interpolated(self.profile(one), mesh.nodes).ravel(), one[-2:])
-                for one in (point.u, point.tangent)
-            ]
+            moved = [self._interpolated(one, old, mesh) for one in (point.u, point.tangent)]
             point = replace(point, u=moved[0], tangent=moved[1], mesh=mesh, facts={})
             shape = self.profile(point.tangent if is_flat else point.u)
         else:
@@ -124,20 +130,36 @@ class Cycles(Curve):
         self.begin(point, shape)
         return point
 
+    def _interpolated(self, u: np.ndarray, old: Mesh, new: Mesh) -> np.ndarray:
+        """Unknowns on another mesh."""
+        nodes = old.interpolated(self.profile(u), new.nodes)
+        return np.append(nodes.ravel(), u[-self._tail :])
+
     def system(self, u: np.ndarray) -> tuple[np.ndarray, Any]:
-        residual, blocks, delayed, column_period, column_free = self._linearised(u, rough=True)
-        n = self.equations.size
-        count = u.size
+        return self._cycle_system(u, rough=True)
+
+    def _cycle_system(
+        self, u: np.ndarray, *, rough: bool = False, beside: Any = None
+    ) -> tuple[np.ndarray, Any]:
+        """Residual and Jacobian of the cycle, by all unknowns; see `_linearised`."""
+        residual, blocks, delayed, by_period, by_free = self._linearised(
+            u, rough=rough, beside=beside
+        )
+        n, count = self.equations.size, u.size
+        inner = residual.size  # the unknowns at all nodes but the last are as many
         rows = [self._rows.ravel(), *(one[0] for one in delayed)]
-        columns = [self._columns.ravel(), *(one[1] % ((count - 2 - n) or 1) for one in delayed)]
+        columns = [self._columns.ravel(), *(one[1] % inner for one in delayed)]
         entries = [blocks.ravel(), *(one[2] for one in delayed)]
-        equations = np.arange(column_period.size)
-        rows += [equations, equations]
-        columns += [np.full(equations.size, count - 2), np.full(equations.size, count - 1)]
-        entries += [column_period, column_free]
-        ends = np.arange(n)
-        rows += [count - 2 - n + ends, count - 2 - n + ends, np.full(count - 2, count - 2)]
-        columns += [ends, count - 2 - n + ends, np.arange(count - 2)]
+        equations = np.arange(inner)
+        for column, place in zip(
+            (by_period, *by_free), range(count + self._period_at, count), strict=True
+        ):
+            rows.append(equations)
+            columns.append(np.full(inner, place))
+            entries.append(column)
+        ends, nodes = np.arange(n), inner + n
+        rows += [inner + ends, inner + ends, np.full(nodes, nodes)]
+        columns += [ends, inner + ends, np.arange(nodes)]
         entries += [np.ones(n), -np.ones(n), self._phase.ravel()]
         values = self.profile(u)
         residual = np.concatenate(
@@ -145,23 +167,26 @@ class Cycles(Curve):
         )
         matrix = scipy.sparse.csr_matrix(
             (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))),
-            shape=(count - 1, count),
+            shape=(nodes + 1, count),
         )
         return residual, matrix
 
     def _linearised(
-        self, u: np.ndarray, *, rough: bool = False
-    ) -> tuple[np.ndarray, np.ndarray, list[Any], Any, Any]:
-        """Residual at Gauss points, and its derivatives by nodes, period and parameter.
+        self, u: np.ndarray, *, rough: bool = False, beside: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, list[Any], Any, list[Any]]:
+        """Residual at Gauss points, and its derivatives by nodes, period and each parameter.
 
+        `beside`, values at the nodes and a factor, is a function that is added to the cycle; with
+        delays it is multiplied by the factor from period to period, and may be complex.
         Derivatives by nodes are blocks of the interval itself, [interval, 4, n, 5, n], and lists
         (rows, columns, entries) of delayed values, whose columns are below zero where they are of
         earlier periods.
         """
         equations, mesh = self.equations, self._mesh
-        n, values, period = equations.size, self.profile(u), float(u[-2])
+        n, values, period = equations.size, self.profile(u), self.period(u)
         p = self.all_parameters(u)
-        local = values[mesh.of_interval]
+        added, factor = (np.zeros(1), 1.0) if beside is None else beside
+        local = (values + added.real)[mesh.of_interval]
         here = np.einsum("gi,jin->jgn", VALUES, local).reshape(-1, n)
         late, late_slopes, places = [], [], []
         for d, variable in enumerate(equations.delayed):
@@ -169,14 +194,17 @@ class Cycles(Curve):
             theta = mesh.gauss.ravel() - tau / period
             whole = np.floor(theta)
             nodes, weights, slopes = mesh.at(theta - whole)
-            late.append((values[nodes, variable] * weights).sum(axis=1))
-            late_slopes.append((values[nodes, variable] * slopes).sum(axis=1))
+            there = values[nodes, variable]
+            if beside is not None:
+                there = there + (factor ** whole[:, None] * added[nodes, variable]).real
+            late.append((there * weights).sum(axis=1))
+            late_slopes.append((there * slopes).sum(axis=1))
             shifted = nodes + whole.astype(np.int64)[:, None] * (values.shape[0] - 1)
             places.append((shifted * n + variable, weights))
         w = np.vstack([here.T, *late])
         f = equations.slopes(w, p)
         jacobian = equations.jacobian(w, p, rough=rough)
-        by_free = -period * equations.by_parameter(w, p, self.free)
+        by_free = [-period * equations.by_parameter(w, p, one) for one in self.free]
         by_period = -f
         delayed = []
         row = np.arange(f.shape[1] * n).reshape(-1, n)
@@ -184,8 +212,8 @@ class Cycles(Curve):
             coupling = jacobian[:, n + d]
             tau = p[equations.delays[d]]
             by_period = by_period - coupling * late_slopes[d] * (tau / period)
-            if d in self._moved:
-                by_free = by_free + coupling * late_slopes[d]
+            if equations.delays[d] in self.free:
+                by_free[self.free.index(equations.delays[d])] += coupling * late_slopes[d]
             columns, weights = places[d]
             entries = -period * coupling.T[:, :, None] * weights[:, None, :]
             shape = entries.shape
@@ -202,7 +230,7 @@ class Cycles(Curve):
         diagonal = SLOPES[:, :, None] / mesh.steps[:, None, None, None]
         index = np.arange(n)
         blocks[:, :, index, :, index] += diagonal[None, :, :, :, 0]
-        return residual, blocks, delayed, by_period.T.ravel(), by_free.T.ravel()
+        return residual, blocks, delayed, by_period.T.ravel(), [one.T.ravel() for one in by_free]
 
     def multipliers(self, u: np.ndarray) -> np.ndarray:
         """Floquet multipliers, the largest first; one of them is 1."""
@@ -226,16 +254,17 @@ class Cycles(Curve):
         point.facts["unstable"] = int(np.count_nonzero(np.abs(others) > _OUTSIDE))
         error = max(10 * float(np.abs(multipliers - 1).min()), 1e-6)
         point.facts["unsure"] = int(np.count_nonzero(np.abs(np.abs(others) - 1) < error))
-        if base is not None and not _is_accurate(point):
+        if base is not None and not is_accurate(point):
             point.facts["unstable"] = base.facts["unstable"]
 
     def _at_hopf(self, point: Point) -> Point:
         """The Hopf point at which cycles have shrunk, by the eigenvalues of its equilibrium."""
         mean = self._mesh.node_weights @ self.profile(point.u)
-        frequency = 2 * np.pi / float(point.u[-2])
+        frequency = 2 * np.pi / self.period(point.u)
         found = hopf_near(
-            self.equations, self.all_parameters(point.u), self.free, mean, frequency, self._width
-        )
+            self.equations, self.all_parameters(point.u), self.free[0], mean, frequency,
+            float(self._widths[0]),
+        )  # fmt: skip
         if found is None:
             return point
         state, frequency, free = found
@@ -251,13 +280,10 @@ class Cycles(Curve):
 
         Only cycles whose multipliers are not accurate are solved twice.
         """
-        if _is_accurate(point):
+        if is_accurate(point):
             return True
         old, new = point.mesh, point.mesh.halved()
-        u, tangent = (
-            np.append(old.interpolated(self.profile(one), new.nodes).ravel(), one[-2:])
-            for one in (point.u, point.tangent)
-        )
+        u, tangent = (self._interpolated(one, old, new) for one in (point.u, point.tangent))
         finer = copy(self)
         finer.begin(replace(point, u=u, mesh=new), self.profile(u))
         row = tangent / finer.sizes(u) ** 2
@@ -272,7 +298,7 @@ class Cycles(Curve):
         last = points[-1].u
         size = 2 * self.equations.size
         for k, one in enumerate(reversed(points)):
-            if abs(one.u[-1] - last[-1]) > _STILL * self._width:
+            if abs(one.u[-1] - last[-1]) > _STILL * self._widths[0]:
                 return ""
             if k > 2 and one.u[-2] < last[-2] / 1.25:
                 # In a canard explosion the parameter hardly changes either, but the cycles grow.
@@ -289,16 +315,17 @@ class Cycles(Curve):
         later = point.mesh.interpolated(values, (point.mesh.nodes + 0.5) % 1.0)
         return np.asarray((values - later) / self.scales.values)
 
-    def tests(self, base: Point) -> Sequence[Test]:
-        before = base.facts["unstable"]
+    def _likeness(self, base: Point) -> Callable[[Point], float]:
+        """How large a cycle is, in units of an earlier one; it changes its sign at size 0."""
         shape = self.profile(base.u)
         weights = self._mesh.node_weights[:, None] / self.scales.values**2
         shape = shape - (self._mesh.node_weights @ shape)
         square = float((weights * shape * shape).sum())
+        return lambda point: float((weights * shape * self.profile(point.u)).sum()) / square
 
-        def likeness(point: Point) -> float:
-            return float((weights * shape * self.profile(point.u)).sum()) / square
-
+    def tests(self, base: Point) -> Sequence[Test]:
+        before = base.facts["unstable"]
+        likeness = self._likeness(base)
         halves = self._halves(base)
         tests: list[Test] = []
         if np.abs(halves).max() > _DOUBLED:  # else a cycle that is passed twice
@@ -312,21 +339,23 @@ class Cycles(Curve):
             ))  # fmt: skip
         return [
             *tests,
-            Test("doubling", _doubled, lambda p: _nearest_to_minus_one(p) + 1.0, _is_accurate),
+            Test("doubling", _doubled, lambda p: _nearest_to_minus_one(p) + 1.0, is_accurate),
             Test(
                 "torus", lambda p: abs(p.facts["unstable"] - before) >= 2,
                 lambda p: abs(_nearest_to_circle(p)) - 1.0,
-                lambda p: _is_accurate(p) and abs(abs(_nearest_to_circle(p)) - 1.0) < 1e-5,
+                lambda p: is_accurate(p) and abs(abs(_nearest_to_circle(p)) - 1.0) < 1e-5,
             ),
             Test.by_sign("hopf", likeness, ends=SHRUNK, polished=self._at_hopf),
-            Test(
-                "long-period", lambda p: p.u[-2] > self._longest,
-                lambda p: float(p.u[-2] / self._longest - 1), ends=LONG,
-            ),
+            self._too_long(),
         ]  # fmt: skip
 
+    def _too_long(self) -> Test:
+        return Test.by_sign(
+            "long-period", lambda p: self.period(p.u) / self._longest - 1.0, ends=LONG
+        )
 
-def _is_accurate(point: Point) -> bool:
+
+def is_accurate(point: Point) -> bool:
     """Whether the multiplier that is 1 is near 1; a multiplier of 1e10 hides the others."""
     return bool(np.abs(point.facts["spectrum"] - 1).min() < 1e-3)
 

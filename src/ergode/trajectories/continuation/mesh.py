@@ -16,6 +16,7 @@ import numpy as np
 DEGREE = 4
 _FEWEST, _MOST = 20, 300  # intervals of a mesh
 _TOLERANCE = 1e-8  # error of a solution within an interval, relative to its range
+_STILL = 1e-12  # a variable with less of a range, relative to the largest value, stands still
 # Error of the polynomials: this constant times the derivative of order 5 and the interval^5.
 _CONSTANT = 1.0 / (math.factorial(DEGREE + 1) * 2.0 ** (2 * DEGREE))
 
@@ -130,7 +131,7 @@ class Mesh:
         highest = np.einsum("i,jin->jn", np.array(signs), local) * DEGREE**DEGREE
         highest /= self.steps[:, None] ** DEGREE
         ranges = np.ptp(values, axis=0)
-        ranges[ranges <= 1e-12 * np.abs(values).max(initial=0.0)] = np.inf
+        ranges[ranges <= _STILL * np.abs(values).max(initial=0.0)] = np.inf
         after = np.roll(highest, -1, axis=0) - highest
         after /= (self.steps + np.roll(self.steps, -1))[:, None] / 2
         each = (np.abs(after) + np.abs(np.roll(after, 1, axis=0))) / 2 / ranges

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 _POINT = "point"
 _USUAL_MOST = 400  # points in a direction
 _TURN = 1e-9  # least change of a parameter beside a fold, relative to its range
+# Curves in two parameters, and the points of cycles where they begin.
+_OF_CYCLES = {
+    "folds": ("fold", "fold-flip"), "doublings": ("doubling", "fold-flip"), "tori": ("torus",),
+}  # fmt: skip
 _CHANGES = {"fold": 1, "branch": 1, "doubling": 1, "torus": 2}  # unstable directions at a point
 
 
@@ -117,10 +121,13 @@ def _from_branch(task: Task, start: xarray.Dataset, k: int, kind: str, free: lis
     label = str(start["special"].values[k]).rsplit("-", 1)[0]
     before = start.attrs["kind"]
     is_same = list(np.atleast_1d(start.attrs["varied"])) == free
-    if before == "cycles":
+    if "cycle" in start:
+        found = starts.nodes_of(start, k)
+        if kind in _OF_CYCLES:
+            angle = _angle_at(start, k, kind, label)
+            return starts.of_cycle_bifurcation(task, kind, *found, angle)
         if kind != "cycles":
             raise PlanError(f"the start is a branch of cycles; {kind} start at equilibria")
-        found = starts.nodes_of(start, k)
         known = starts.tangent_between(start, k, free[0], found[0]) if is_same else None
         if label == "hopf" and np.ptp(found[1], axis=0).max() == 0:
             sizes = np.abs(start["highest"].values).max(axis=0)
@@ -132,6 +139,8 @@ def _from_branch(task: Task, start: xarray.Dataset, k: int, kind: str, free: lis
             for one in begun.points:
                 one.label = ""
         return begun
+    if kind in ("doublings", "tori"):
+        raise PlanError(f"{kind} start at cycles; the start is a branch of {before}")
     state = np.array(start["state"].values[k])
     sizes = np.abs(start["state"].values).max(axis=0)
     if kind == "equilibria":
@@ -153,6 +162,19 @@ def _from_branch(task: Task, start: xarray.Dataset, k: int, kind: str, free: lis
     if kind == "cycles":
         return starts.of_hopf(task, state, frequency, sizes)
     return starts.of_hopf_in_two(task, state, frequency, sizes)
+
+
+def _angle_at(start: xarray.Dataset, k: int, kind: str, label: str) -> float:
+    """The angle of the multipliers of a torus bifurcation; for others, whether it is one."""
+    if start.attrs["kind"] != kind and label not in _OF_CYCLES[kind]:
+        raise PlanError(_other(start, k, f"{kind} of cycles", f"{_OF_CYCLES[kind][0]}-1"))
+    if kind != "tori":
+        return 0.0
+    if "angle" in start:
+        return float(start["angle"].values[k])
+    real, imaginary = start["multiplier"].values[k].T
+    pairs = (real + 1j * imaginary)[imaginary > 0]
+    return float(np.angle(pairs[np.abs(np.abs(pairs) - 1).argmin()]))
 
 
 def _other(start: xarray.Dataset, k: int, what: str, such: str) -> str:
@@ -203,6 +225,9 @@ def _without_rounding(points: list[Point], bounds: np.ndarray) -> list[Point]:
     rises = np.diff(values) > 0
     kept = [k for j, k in enumerate(kept) if j in (0, len(kept) - 1) or rises[j - 1] != rises[j]]
     dropped = set(turns) - set(kept) - {0, len(points) - 1}
+    for end, beside in ((kept[0], kept[1]), (kept[-1], kept[-2])):
+        if points[end].label == "fold" and abs(points[end].u[-1] - points[beside].u[-1]) <= least:
+            points[end].label = ""
     points = [one for k, one in enumerate(points) if k not in dropped]
     for k in [k for k, one in enumerate(points) if one.label == "fold"][::-1]:
         _place_by_stability(points, k, least)
@@ -269,16 +294,18 @@ def _dataset(
     rows = np.full((count, max(map(len, spectra)), 2), np.nan)
     for row, one in zip(rows, spectra, strict=True):
         row[: len(one), 0], row[: len(one), 1] = one.real, one.imag
-    if kind == "cycles":
+    if points[0].mesh is not None:
         values["multiplier"] = rows
-        values["period"] = np.array([point.u[-2] for point in points])
+        values["period"] = np.array([curve.period(point.u) for point in points])
+        if kind == "tori":
+            values["angle"] = np.array([curve.angle(point.u) for point in points])
         profiles = [curve.profile(point.u) for point in points]
         most = max(len(one) for one in profiles)
         values["cycle"] = np.full((count, most, size), np.nan)
         values["cycle_time"] = np.full((count, most), np.nan)
         for k, (point, one) in enumerate(zip(points, profiles, strict=True)):
             values["cycle"][k, : len(one)] = one
-            values["cycle_time"][k, : len(one)] = point.mesh.nodes * point.u[-2]
+            values["cycle_time"][k, : len(one)] = point.mesh.nodes * values["period"][k]
         ends = [point.mesh.extremes(one) for point, one in zip(points, profiles, strict=True)]
         values["lowest"], values["highest"] = np.swapaxes(np.array(ends), 0, 1)
     else:

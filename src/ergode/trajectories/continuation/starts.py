@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ergode.core.errors import PlanError
+from ergode.trajectories.continuation import bifurcations_of_cycles
 from ergode.trajectories.continuation.bifurcations import Folds, Hopfs
 from ergode.trajectories.continuation.cycles import Cycles
 from ergode.trajectories.continuation.equations import Equations
@@ -270,6 +271,30 @@ def of_hopf_in_two(task: Task, state: np.ndarray, frequency: float, known: np.nd
     return found
 
 
+def of_cycle_bifurcation(
+    task: Task, kind: str, mesh: Mesh, values: np.ndarray, period: float, angle: float
+) -> Start:
+    """Start with folds, period doublings or tori of cycles, at a cycle that is nearly one."""
+    curve = bifurcations_of_cycles.KINDS[kind](
+        task.equations, task.parameters, task.free, task.bounds,
+        Scales(np.abs(values).max(axis=0)), _longest(task, period),
+    )  # fmt: skip
+    more = [angle][: curve.others]
+    u = np.concatenate([values.ravel(), more, [period], task.parameters[task.free]])
+    point = Point(u, np.zeros(u.size), mesh)
+    for _ in range(2):  # the borders are those of the cycle itself in the end
+        curve.begin(point, values)
+        row = _first_tangent(curve, point.u) / curve.sizes(point.u) ** 2
+        solved = newton(curve, point.u, row, float(row @ point.u), _CORRECTIONS)
+        if solved is None:
+            what = {"folds": "fold", "doublings": "period doubling", "tori": "torus bifurcation"}
+            raise PlanError(f"the start is no {what[kind]} of cycles at these parameters")
+        point = replace(point, u=solved[0])
+    curve.begin(point, curve.profile(point.u))
+    point.tangent = _first_tangent(curve, point.u)
+    return _both_ways(curve, point)
+
+
 def _in_two(curve: Any, u: np.ndarray, what: str) -> Start:
     sizes = curve.sizes(u)
     tangent = _null_vector(curve, u)
@@ -287,13 +312,18 @@ def _null_vector(curve: Curve, u: np.ndarray) -> np.ndarray:
 
 
 def _cycles(task: Task, scales: Scales, period: float) -> Cycles:
+    longest = _longest(task, period)
+    return Cycles(task.equations, task.parameters, task.free, task.bounds, scales, longest)
+
+
+def _longest(task: Task, period: float) -> float:
     longest = _USUAL_LONGEST * period if task.longest is None else task.longest
     if period >= longest:
         raise PlanError(
             f"longest_period is {longest:g}, and the period at the start is {period:g}; expected a "
             "longer one"
         )
-    return Cycles(task.equations, task.parameters, task.first, task.bounds, scales, longest)
+    return longest
 
 
 def _solved(curve: Any, u: np.ndarray, what: str) -> np.ndarray:
