@@ -117,14 +117,19 @@ def _add_at(moves, times, per_step, column, time, amount):
 
 def _note(counted, tables, column, node, time, amount):
     """Keep a change of a tally; nothing after the last time."""
-    times, happened, row = tables.times, counted.happened, np.int64(counted.row)
-    if column >= 0 and time <= times[times.size - 1]:
-        at = add(happened.count, row, np.int64(1))
-        if at < happened.what.shape[1]:
-            which = (node + 1) << _NODE_BIT | column << _COLUMN_BIT
-            happened.what[row, at] = which | (amount + 1)
-            # What was before the first time is counted at it.
-            happened.time[row, at] = max(time, real(0.0))
+    if column >= 0 and time <= tables.times[tables.times.size - 1]:
+        happened = counted.happened
+        what = (node + 1) << _NODE_BIT | column << _COLUMN_BIT | (amount + 1)
+        _append(happened.count, happened.what, happened.time, np.int64(counted.row), what, time)
+
+
+@noinline_cpu
+def _append(count, what, moments, row, change, time):
+    """Add to a row of `Happened`, if it has room."""
+    at = add(count, row, np.int64(1))
+    if at < what.shape[1]:
+        what[row, at] = change
+        moments[row, at] = max(time, real(0.0))  # what was before the first time is counted at it
 
 
 def tally_hold(counted, tables, k, node, begin, until, before):

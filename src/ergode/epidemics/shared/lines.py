@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import real
+from ergode.core.compiler.language import noinline_cpu, real
 from ergode.core.compiler.source import Precision
 from ergode.core.errors import ModelError
 from ergode.core.math.random import EXIT, TESTING, TRACING, draw_words, exponential, uniform
@@ -370,6 +370,7 @@ def admitted_to(plan, state, position):
     return np.int64(-1)
 
 
+@noinline_cpu
 def _times_of_leaving(tables, line, compartment, index, entered, since, node, seed, replicate):
     """When a node that waits since a time loses patience, and when it leaves by an exit."""
     lines, stages = tables.interventions.lines, tables.stages

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ergode.core.compiler.language import fma, real
+from ergode.core.compiler.language import fma, noinline_cpu, real
 from ergode.core.math.random import TESTING, TRACING, draw_words, exponential, uniform
 from ergode.epidemics.shared.clock import at_moment, later, precedes
 from ergode.epidemics.shared.compliance import takes_part
@@ -171,6 +171,7 @@ def tally_isolations(
         )  # fmt: skip
 
 
+@noinline_cpu
 def tally_isolations_of(
     counted, tables, starts, k, node, stay, compartment, entered, until, seed, replicate
 ):  # fmt: skip
