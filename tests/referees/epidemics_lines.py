@@ -132,9 +132,10 @@ class PlaceLines:
         """Nodes wait in their compartments, for a place or until they lose patience or exit."""
         run, patience = self.run, self.run.world.measures[k].get("patience", np.inf)
         self.since[rows, k, node] = time
-        self.gives_up[rows, node] = tidy(time + patience)
         if isinstance(patience, str):
             self.gives_up[rows, node] = time + run.rng.exponential(float(patience), rows.size)
+        else:
+            self.gives_up[rows, node] = tidy(time + patience)
         run.due[rows, node] = np.minimum(self.gives_up[rows, node], run.exits_at[rows, node])
 
     def leave(self, rows: np.ndarray, node: np.ndarray, time: np.ndarray, to: np.ndarray) -> Any:

@@ -168,7 +168,7 @@ class _Ends:
 
     def valid(self, ensemble: Ensemble, found: Any, rows: np.ndarray) -> np.ndarray:
         """How many times of some rows are valid."""
-        times = ensemble.valid_times(found)
+        times = ensemble.valid_times(found, np.full(rows.size, self._time_count))
         short = times < self._time_count
         self._short |= dict(zip(rows[short].tolist(), times[short].tolist(), strict=True))
         return times

@@ -77,7 +77,7 @@ def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
     lengths = shape if isinstance(shape, tuple) else (shape,)
     known = _LAYOUTS.get((lengths, dtype))
     size = _bytes_of(lengths, np.dtype(dtype)) if known is None else known.size
-    return _of_layout(lengths, dtype, _memory(size))
+    return _of_layout(lengths, dtype, _memory(int(size)))
 
 
 def zeros_together(layouts: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:

@@ -152,15 +152,14 @@ class Ensemble(ABC):
         each = shown(each, self.tallies, self._interventions)
         return each if self.stratum_count > 1 else each[..., 0]
 
-    def valid_times(self, found: Any) -> np.ndarray:
-        """How many times of the grid are valid in each of some replicates.
+    def valid_times(self, found: Any, every: np.ndarray) -> np.ndarray:
+        """How many times of the grid are valid in each of some replicates; `every` has all of them.
 
         When no node is unborn any more, later births are lost.
         """
-        counts = found[0]
-        every = np.full(counts.shape[0], counts.shape[1])
         if self._unborn < 0:
             return every
+        counts = found[0]
         left = on_host(self._columns(counts, self._unborn, self._unborn + 1))
         left = left.reshape(*counts.shape[:2], -1).sum(axis=2)
         return np.where(left[:, -1] > 0, every, (left > 0).sum(axis=1))
