@@ -330,7 +330,7 @@ OSCILLATING = ReactionNetwork(
         (ReactionNetwork({"A": 1, "B": 0}, [
             Reaction("A -> B", rate_constant=1.0), Reaction("2 B -> B", rate_constant=9.0),
             Reaction("B -> 2 B", rate_constant=1.0),
-         ]), {"closure": "normal"}, ModelError, "the normal closure fails at time 0"),
+         ]), {"closure": "normal"}, ModelError, "the closure fails at time 0"),
         (EXPRESSION, {"initial": {"mRNA": -1.0}}, ModelError, "'mRNA' is -1"),
         (ReactionNetwork({"X": 0}, [Reaction("0 -> X", rate="1 / X")]), {}, ModelError,
          "reaction 'R1' has the rate inf"),

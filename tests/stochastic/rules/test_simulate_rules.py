@@ -114,12 +114,12 @@ def random_rules(number):
         f"A(b!1{two}).B(a!1) -> A(b{two}) + B(a) k",
         "A(b,s~U) -> A(b,s~P) c",
         "A(s~P) -> A(s~U) k",
-        rng.choice(["A(b) + A(b) -> A(b!1).A(b!1) c", "A(s~P) + A(s~U) -> A(s~U) + A(s~P) c",
-                    "A(b!1).A(b!1) -> A(b) + A(b) k", "A(s~P).B -> A(s~U).B k"]),
-        rng.choice(["A(b!1).A(b!1) -> A(b) + A(b) k", "B(a) -> 0 c", "A(s~P) -> 0 c",
+        rng.choice(["A(b) + A(b!1).B(a!1) -> A(b!1).B(a!1) + A(b) c", "A(s~P).B -> A(s~U).B k",
+                    "A(s~P) + A(s~U) -> A(s~U) + A(s~P) c"]),
+        rng.choice(["B(a) -> 0 c", "A(s~P) -> 0 c",
                     "A(b!1).B(a!1) -> A(b) c DeleteMolecules", "B() -> 0 c"]),
     ]  # fmt: skip
-    return "\n".join(rules), "A(b,b,b,s~U) 2\nB(a) 1\n" + DIMER, "", 5
+    return "\n".join(rules), "A(b,b,b,s~U) 3\nB(a) 3\n" + DIMER, "", None
 
 
 CASES |= {f"at random, {number}": random_rules(number) for number in range(6)}
@@ -325,7 +325,7 @@ def test_how_realizations_end(write):
         ("B(a) -> 0 k", {"times": [0]}, ModelError, "one time"),
         ("B(a) -> 0 k", {"parameters": {"q": 1.0}}, ModelError, "'q' is neither a parameter"),
         ("B(a) -> 0 k", {"parameters": {"n": 1.5}}, ModelError, "'n' = 1.5 molecules; expected a"),
-        ("B(a) -> 0 k", {"parameters": {"k": -1.0}}, PlanError, "'R1' is -1; expected 0 or more"),
+        ("B(a) -> 0 k", {"parameters": {"k": -1.0}}, ModelError, "'R1' is -1; expected 0 or more"),
         ("B(a) -> 0 k", {"parameters": {"n": 1e12}}, PlanError, "do not fit"),
         ("B(a) -> 0 k", {"max_molecules": -1}, PlanError, "max_molecules"),
         ("B(a) -> 0 k", {"output": "statistics", "chunk": 2}, PlanError, "depends on the parts"),
