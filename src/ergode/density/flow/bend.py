@@ -35,6 +35,7 @@ _FINE = 3e-4  # error of a step, in deviations
 _DENSITIES = 4  # of a bank
 _ROWS = 16  # of the times of the results
 
+_FEWEST = 2_000  # drawn points that count
 _OF_SKEWNESS = 1 / 3  # an error of the skewness, as one of a deviation
 
 History = list[tuple[float, Moments, np.ndarray]]  # times, moments, and skewness of variables
@@ -93,14 +94,14 @@ def _bend_of(which: int, asked: Estimation, options: dict[str, Any]) -> Bend:
         asked.field, of_points, values, scales, noise, float(np.ptp(asked.times)), **more
     )  # fmt: skip
     whole = followed(WIDE_BY_DEFAULT, False)
-    found = _difference(whole, _moments(drawn, which, asked), is_local)
+    found = _difference(whole, _moments(drawn, which, asked, 0 if is_sure else _FEWEST), is_local)
     return found._replace(is_compared=True)
 
 
 def _difference(sums: History, others: History, is_local: bool = False) -> Bend:
     """How far moments are apart; for noise by a function, third ones too."""
     worst, first = 0.0, np.inf
-    for (time, one, skew), (_, other, other_skew) in zip(sums, others, strict=True):
+    for (time, one, skew), (_, other, other_skew) in zip(sums, others, strict=False):
         deviation = np.sqrt(np.diagonal(one.covariance[0]))
         apart = np.abs(one.mean[0] - other.mean[0]) / deviation
         wide = np.abs(np.sqrt(np.diagonal(other.covariance[0])) / deviation - 1.0)
@@ -113,8 +114,11 @@ def _difference(sums: History, others: History, is_local: bool = False) -> Bend:
     return Bend(worst, first, False)
 
 
-def _moments(carrier: Carrier, which: int, asked: Estimation) -> History:
-    """Moments at some times of the results, and at measurements."""
+def _moments(carrier: Carrier, which: int, asked: Estimation, fewest: int = 0) -> History:
+    """Moments at some times of the results, and at measurements.
+
+    Drawn points of which less than the `fewest` count after a measurement tell nothing later on.
+    """
     one = np.array([which])
     rows = set(np.linspace(0, asked.times.size - 1, _ROWS).astype(int).tolist())
     found, last, places = [], float(asked.times[0]), asked.layout.beside[one]
@@ -130,6 +134,8 @@ def _moments(carrier: Carrier, which: int, asked: Estimation) -> History:
         if isinstance(action, Measurement):
             _, left_out = gated(carrier, action, places)
             constant = constant + carrier.weigh(*action.without(left_out, places))
+            if isinstance(carrier, Drawn) and carrier.fewest < fewest:
+                break
         elif isinstance(action, Row) and action.row not in rows:
             continue
         moments = carrier.moments()

@@ -55,6 +55,7 @@ class Drawn(Carrier):
             bindings = {lattice.DIMENSION: self.size, lattice.PARAMETERS: room_for(given)}
             bindings |= noise.bindings(self.size, given)
             self._local = kernels.for_each(gaussians.kick, bindings=bindings)
+        self.fewest = float(count)  # effective number of points, after any measurement
         self._random = np.random.default_rng(0)
         self._bounds = duration / _MOST, duration / _FEWEST
 
@@ -95,6 +96,7 @@ class Drawn(Carrier):
         log = self.log_weights[0]
         top = log.max()
         weight = np.exp(log - top) if np.isfinite(top) else np.zeros(log.size)
+        self.fewest = min(self.fewest, weight.sum() ** 2 / max(float(weight @ weight), 1e-300))
         if 0 < weight.sum() ** 2 < 0.5 * log.size * (weight @ weight):
             places_ = (np.arange(log.size) + self._random.random()) / log.size
             chosen = np.searchsorted(np.cumsum(weight / weight.sum()), places_)
