@@ -131,6 +131,7 @@ def test_pytensor_differentiates_it():
         ({"estimate": ["k", "x"]}, "'sd', which estimate does not have"),
         ({"deviation": {"x": 0.1}}, "deviation has no 'y'"),
         ({"deviation": 0.0}, "expected a positive number"),
+        ({"replicates": 3}, "option 'replicates' is unknown"),
         ({"errors": "log-normal", "data": {"x": [0.0, 1, 1, 1]}, "deviation": "sd"}, "values <= 0"),
     ],
 )  # fmt: skip

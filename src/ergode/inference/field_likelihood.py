@@ -28,6 +28,7 @@ from ergode.inference.simulator import theta_of
 from ergode.models.fields.vector_field import VectorField
 
 Errors = Literal["normal", "log-normal"]
+_OPTIONS = ("method", "step", "rtol", "atol", "max_step", "max_steps", "device", "precision")
 
 
 @remembered
@@ -69,7 +70,8 @@ def field_likelihood(
         With ``"log-normal"`` the logarithm of a measurement is normal about the logarithm of the
         state, and `deviation` is that of the logarithm.
     **options
-        Of `ergode.trajectories.integrate`: ``method``, ``rtol``, ``atol``, ``device``, ...
+        Of `ergode.trajectories.integrate`: ``method``, ``step``, ``rtol``, ``atol``, ``max_step``,
+        ``max_steps``, ``device`` and ``precision``.
 
     Returns
     -------
@@ -120,6 +122,8 @@ class FieldLikelihood:
         if field.diffusion is not None:
             raise ModelError("the field has noise; expected none: see ergode.particle_likelihood")
         choice("errors", errors, get_args(Errors))
+        for name in options:
+            choice("option", name, _OPTIONS, error=ModelError)
         self.parameters = tuple(sequence("estimate", estimate, "names"))
         check_once("estimate", self.parameters)
         self._field, self._options = field, options
@@ -294,7 +298,7 @@ class FieldLikelihood:
                 self._fixed, (self._field.variables, self._field.parameters), strict=True
             )
         )
-        given = {"times": self._times, "initial": initial, "parameters": parameters}
+        given: dict[str, Any] = {"times": self._times, "initial": initial, "parameters": parameters}
         with unrecorded(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FailureWarning)  # they have no likelihood
             if with_gradient:

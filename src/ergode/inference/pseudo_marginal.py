@@ -36,7 +36,7 @@ _WALK = 2.38  # of a random walk over one dimension (Roberts, Gelman & Gilks 199
 _ACCEPTED = 0.2  # aimed at while the walk is adapted
 _TRIED = 20  # draws of the prior for each chain, among which it begins
 _FREEDOM = 5.0  # of Student's distribution that is fitted: its tails are heavier than a posterior's
-_WIDTH, _CENTRES = 0.6, 500  # of kernels, in deviations of all places, and their number
+_CENTRES = 500  # of kernels
 _SHARES = (0.1, 0.9)  # least and largest share of steps that are draws of it
 _REPEATS = 30  # estimates at one place, for their deviation
 _HOPELESS = (30.0, 2.0)  # log-likelihood below the highest, and more of it for each parameter
@@ -193,8 +193,11 @@ class _Fitted:
 
     def __init__(self, centres: np.ndarray, covariance: np.ndarray) -> None:
         self.root = np.linalg.cholesky(covariance)
-        middle, width = centres.mean(axis=0), _WIDTH
-        self._centres = middle + np.sqrt(1 - width**2) * (centres - middle)
+        # In deviations of all places. Centres resolve the shape in a few dimensions; in more of
+        # them one wide kernel is nearer to it.
+        self._width = min(0.3 + 0.1 * len(covariance), 1.0)
+        middle = centres.mean(axis=0)
+        self._centres = middle + math.sqrt(1 - self._width**2) * (centres - middle)
 
     @classmethod
     def to(cls, places: np.ndarray, random: np.random.Generator) -> _Fitted:
@@ -211,7 +214,7 @@ class _Fitted:
     def draw(self, count: int, random: np.random.Generator) -> np.ndarray:
         """Independent places, [place, parameter]."""
         centres = self._centres[random.integers(len(self._centres), size=count)]
-        normal = _WIDTH * random.standard_normal(centres.shape) @ self.root.T
+        normal = self._width * random.standard_normal(centres.shape) @ self.root.T
         return centres + normal / np.sqrt(random.chisquare(_FREEDOM, (count, 1)) / _FREEDOM)
 
     def log_density(self, places: np.ndarray) -> np.ndarray:
@@ -219,7 +222,8 @@ class _Fitted:
         from scipy.spatial.distance import cdist
         from scipy.special import logsumexp
 
-        far = cdist(self.scaled(places), self.scaled(self._centres), "sqeuclidean") / _WIDTH**2
+        far = cdist(self.scaled(places), self.scaled(self._centres), "sqeuclidean")
+        far /= self._width**2
         power = (_FREEDOM + places.shape[1]) / 2
         return np.asarray(logsumexp(-power * np.log1p(far / _FREEDOM), axis=1))
 

@@ -176,7 +176,9 @@ def animate_epidemic(
         lines = LineCollection(places[edges], colors="0.8", linewidths=0.3, zorder=0)
         ax.add_collection(lines)
     size = float(np.clip(6_000 / max(shown.shape[1], 1), 2.0, 40.0))
-    dots = ax.scatter(*places.T, s=size, c=colours[shown[0]], linewidths=0, zorder=1)
+    dots = ax.scatter(
+        places[:, 0], places[:, 1], s=size, c=colours[shown[0]], linewidths=0, zorder=1
+    )
     ax.set(xticks=[], yticks=[], aspect="equal")
     ax.margins(_ROOM)
     ax.spines[:].set_visible(False)
@@ -184,7 +186,7 @@ def animate_epidemic(
     ax.legend(marks, names, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
     def show(k: int) -> None:
-        dots.set_facecolors(colours[shown[k]])
+        dots.set_facecolor(colours[shown[k]])
         said = np.datetime_as_string(when[k], "D") if when.dtype.kind == "M" else (
             f"time {when[k]:.4g} {unit}".rstrip()
         )  # fmt: skip

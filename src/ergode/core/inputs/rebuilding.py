@@ -44,8 +44,11 @@ def _made(entry: dict[str, Any]) -> Any:
         return (date if len(text) == 10 else datetime).fromisoformat(text)
     if entry.get("array") is not None:
         return array_of(entry)
-    if entry.get("digest") in KNOWN:
-        return KNOWN[entry["digest"]]
+    known = KNOWN.get(entry.get("digest", ""))
+    # A unit of time is no part of the digest of a model.
+    unit = entry.get("with", {}).get("time_unit")
+    if known is not None and getattr(known, "time_unit", unit) == unit:
+        return known
     if "with" not in entry:
         raise AbsentError(shown(entry))
     arguments = {name: value_of(one) for name, one in entry["with"].items()}
