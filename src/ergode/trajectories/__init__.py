@@ -5,6 +5,7 @@ from ergode.trajectories.analysis.bifurcation import basins, bifurcation_diagram
 from ergode.trajectories.analysis.fit import fit
 from ergode.trajectories.analysis.lyapunov import lyapunov_spectrum
 from ergode.trajectories.analysis.sensitivities import sensitivities
+from ergode.trajectories.analysis.series import recurrence, winding_number, zero_one_test
 from ergode.trajectories.continuation.branch import branch
 from ergode.trajectories.delays.history import History
 from ergode.trajectories.events import ZeroCrossing
@@ -14,7 +15,7 @@ from ergode.trajectories.observables import Maximum, Mean, Minimum, Observable, 
 __all__ = [
     "History", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "ZeroCrossing", "basins",
     "bifurcation_diagram", "branch", "fit", "integrate", "lyapunov_spectrum", "poincare_section",
-    "sensitivities",
+    "recurrence", "sensitivities", "winding_number", "zero_one_test",
 ]  # fmt: skip
 
 suggest_all(globals(), __all__)

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from scipy.optimize import least_squares
+from scipy.optimize import brentq, least_squares
 
 import ergode
 from ergode.core.errors import AccuracyWarning, FailureWarning, ModelError, PlanError
@@ -107,7 +107,7 @@ def test_a_linear_model_is_regression(known, device):
     found = fit(
         LINE, times=times, data={"x": data}, initial={"x": 0.0, "idle": 1.0},
         parameters={"slope": 0.0, "bend": 0.0}, estimate=["slope", "bend", "x"],
-        deviation={"x": deviation} if known else None, device=device,
+        deviation={"x": deviation} if known else None, device=device, profile=["bend", "slope"],
     )  # fmt: skip
     kept = np.isfinite(data)
     design = np.column_stack([times, times**2 / 2, np.ones(7)])[kept] / deviation[kept, None]
@@ -118,12 +118,43 @@ def test_a_linear_model_is_regression(known, device):
     np.testing.assert_allclose(found["standard_error"] ** 2, np.diag(covariance), rtol=1e-6)
     assert found.attrs["reduced_chi_square"] == pytest.approx(square / 3)
     assert found.attrs["converged"] == 1
+    half = 1.9599639845 * np.diag(covariance)[[1, 0]] ** 0.5
+    ends = exact[[1, 0], None] + np.array([-1.0, 1.0]) * half[:, None]
+    np.testing.assert_allclose(found["interval"], ends, rtol=1e-5)
     residual = found["residual"].sel(variable="x").values
     np.testing.assert_allclose(
         residual[kept], data[kept] / deviation[kept] - design @ exact, atol=1e-7
     )
     assert (
         np.isnan(residual[~kept]).all() and np.isnan(found["residual"].sel(variable="idle")).all()
+    )
+
+
+def test_profiles_of_a_chain_are_those_of_its_formula():
+    """The least cost for each rate, by SciPy. Both rates may be exchanged, so a bound is an end."""
+    chain = ergode.field_from_equations({"x": "-k * x", "z": "k * x - q * z"})
+    times = np.array([0.0, 0.5, 1.0, 2.0, 4.0])
+    data = np.array([0.02, 0.61, 0.86, 0.72, 0.33])
+
+    def gaps(q, k, x):
+        return (data - x * k / (q - k) * (np.exp(-k * times) - np.exp(-q * times))) / 0.05
+
+    def rise(q):
+        """Of twice the least cost at q, less its quantile."""
+        own = least_squares(lambda v: gaps(q, *v), [1.6, 2.0], xtol=1e-14, ftol=1e-14)
+        return 2 * (own.cost - least.cost) - 3.841458820694124
+
+    least = least_squares(lambda v: gaps(*v), [0.5, 1.6, 2.0], xtol=1e-14, ftol=1e-14)
+    found = fit(
+        chain, times=times, data={"z": data}, initial={"x": 2.0, "z": 0.0}, device="cpu",
+        parameters={"k": 1.5, "q": 0.6}, estimate=["k", "q", "x"], deviation={"z": 0.05},
+        profile=["q"], bounds={"q": (0.1, 1.0)}, atol=1e-10,
+    )  # fmt: skip
+    q = float(found["estimate"].sel(parameter="q"))
+    np.testing.assert_allclose(found["interval"][0], [brentq(rise, 0.15, q), 1.0], rtol=2e-4)
+    costs = [rise(float(value)) for value in found["profile_value"][0]]
+    np.testing.assert_allclose(
+        2 * (found["profile_cost"][0] - found.attrs["cost"]) - 3.841458820694124, costs, atol=1e-4
     )
 
 
@@ -420,7 +451,8 @@ LINE_CALL = {
 
 def test_what_the_data_do_not_determine_is_said():
     with pytest.warns(AccuracyWarning, match="do not determine idle"):
-        found = fit(LINE, **LINE_CALL | {"estimate": ["slope", "idle"]})
+        found = fit(LINE, **LINE_CALL | {"estimate": ["slope", "idle"], "profile": ["idle"]})
+    np.testing.assert_array_equal(found["interval"][0], [-np.inf, np.inf])
     assert np.isfinite(found["standard_error"][0]) and np.isinf(found["standard_error"][1])
     assert float(found["estimate"][1]) == 1.0
 
@@ -454,6 +486,9 @@ def test_a_search_that_ends_early_is_said():
         ({"starts": -1}, "starts"),
         ({"estimate": ["x"], "starts": 2}, "'x' begins at 0; several starts need finite bounds"),
         ({"max_evaluations": 0}, "max_evaluations"),
+        ({"profile": ["bend"]}, "profile has 'bend'; estimated are slope"),
+        ({"profile": ["slope"], "loss": "huber"}, "profiles are those of normal residuals"),
+        ({"level": 95, "profile": ["slope"]}, "level is 95"),
     ],
 )
 def test_refusals(change, message):

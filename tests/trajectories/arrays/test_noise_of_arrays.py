@@ -186,6 +186,43 @@ def test_steps_are_those_of_plain_numpy(method, n):
     np.testing.assert_allclose(found, np.stack(expected, 1), rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.parametrize("form", ["lanes", "one after another"])
+@pytest.mark.parametrize("method", ["euler-maruyama", "milstein"])
+def test_stratonovich_is_heun_and_milstein_of_plain_numpy(method, form):
+    n, count, h, replicates = 5, 30, 1 / 64, 9
+    path = processes(n, count, h, replicates, seed=5)
+    y = np.tile(start(n), (replicates, 1))
+    moves, after = np.arange(n), {}
+
+    def drift(x):
+        return (np.roll(x, -1, 1) - np.roll(x, 2, 1)) * np.roll(x, 1, 1) - x + 8.0
+
+    def noise(t, x):
+        if method == "euler-maruyama":
+            return 0.3 * (np.roll(x, 1, 1) + x / n)
+        return 0.3 * x * (1 + 0.5 * np.cos(t + moves)) + 0.1
+
+    for step in range(count):
+        t, dw = step * h, path[:, step + 1] - path[:, step]
+        f, g = drift(y), noise(t, y)
+        ahead = y + h * f + g * dw
+        if method == "milstein":
+            root = math.sqrt(h)
+            bent = noise(t, y + root * g) - noise(t, y - root * g)
+            y = ahead + bent * dw**2 / (4 * root)
+        else:
+            y = y + h * f + (g + noise(t + h, ahead)) / 2 * dw
+        after[step + 1] = y
+    given = neighbours_noise if method == "euler-maruyama" else own_noise
+    whole = {} if form == "lanes" else {"component": None, "rhs": lorenz_96_in_place}
+    found = solve(
+        ring(n, given, interpretation="stratonovich", **whole), times=h * np.arange(count + 1),
+        step=h, method=method, replicates=replicates, seed=5, initial={"x": start(n)},
+        parameters={"F": 8.0, "noise": 0.3},
+    )["x"].values  # fmt: skip
+    np.testing.assert_allclose(found[:, 1:], np.stack(list(after.values()), 1), rtol=1e-9)
+
+
 def test_two_arrays_with_data_and_a_number():
     """Each array has its noise; unknowns are numbered through, and a path is a line in a step."""
     source, h, count = np.array([0.5, 1.0, 2.0]), 1 / 32, 16

@@ -176,8 +176,6 @@ class VectorField(HoldsFunctions):
                 kind = "component" if self.component is not None else "rhs"
                 raise ModelError(f"{what} and {kind} are both given; a field by {kind} has no "
                                  f"{what} yet")  # fmt: skip
-        if self.interpretation != "ito":
-            raise ModelError("variables that are arrays have noise in the sense of Ito only")
         if self.delays and self.diffusion is not None:
             raise ModelError(
                 "delays and diffusion are both given; variables that are arrays have no noise with "
@@ -365,6 +363,7 @@ class VectorField(HoldsFunctions):
         """Hexadecimal digest of the compiled code, in the attributes of every result."""
         if self.arrays is not None:
             text = json.dumps(self.parameters) + self.arrays.content
+            text += self.interpretation if self.interpretation != "ito" else ""
             return hashlib.sha256(text.encode()).hexdigest()[:16]
         # Values of names in the functions may have changed since the last time.
         texts = [bundle.formula_text(one) for one in self._functions]

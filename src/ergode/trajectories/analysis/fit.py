@@ -12,6 +12,7 @@ sequence of starts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -28,6 +29,7 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.models.fields.vector_field import VectorField
 from ergode.models.sweep import TRAJECTORY, lay_out
+from ergode.trajectories.analysis.profiles import checked_profiles, profiles_of
 from ergode.trajectories.analysis.sensitivities import checked_names
 from ergode.trajectories.analysis.trials import Trial
 from ergode.trajectories.events import ZeroCrossing, check_events
@@ -59,6 +61,18 @@ results.register(
         ),
         Variable("start_cost", ("start",), "float64", "1", "cost at the end of each search"),
         Variable("start_estimate", ("start", "parameter"), "float64", "1", "end of each search"),
+        Variable(
+            "interval", ("profiled", "end"), "float64", "1",
+            "ends of the interval by the profile likelihood", True,
+        ),
+        Variable(
+            "profile_value", ("profiled", "profile_point"), "float64", "1",
+            "a value of one quantity", True,
+        ),
+        Variable(
+            "profile_cost", ("profiled", "profile_point"), "float64", "1",
+            "least cost at this value", True,
+        ),
     ],
 )  # fmt: skip
 
@@ -99,6 +113,8 @@ def fit(
     max_steps: int = 1_000_000,
     max_evaluations: int = 200,
     starts: int = 0,
+    profile: Sequence[str] = (),
+    level: float = 0.95,
     device: str | devices.Device = "auto",
     precision: Precision = "float64",
 ) -> xarray.Dataset:
@@ -142,6 +158,13 @@ def fit(
         lie between the bounds of a quantity if both are finite (evenly in the logarithm if both
         are positive), otherwise within a factor of 3 of the given value. All searches advance
         together, so that 20 take little longer than one.
+    profile : sequence of str
+        Names in `estimate` whose profile likelihoods to compute: the least cost at each of some
+        values of the quantity, where all others are fitted. Its interval is right where that of
+        the standard error is not: where the model is not nearly linear in the quantity, and where
+        the data do not bound it.
+    level : float
+        Confidence level of the intervals of profiles.
 
     Returns
     -------
@@ -154,6 +177,9 @@ def fit(
         start_point(start, parameter) is where each search begins; start_cost(start) and
         start_estimate(start, parameter) are where it ends, NaN where trajectories cannot be
         integrated from a start. Start 0 has the given values.
+        With `profile`, profile_cost(profiled, profile_point) at profile_value(profiled,
+        profile_point), and interval(profiled, end). An end is a bound, or infinite, if the profile
+        does not rise enough on that side: the data do not bound the quantity there.
 
     Raises
     ------
@@ -172,7 +198,11 @@ def fit(
         fitted curve misses the data: with `deviation` and a linear loss the reduced chi square is
         above 3, or successive residuals of a variable are correlated.
     FailureWarning
-        The search did not converge.
+        The search did not converge; or a profile has a lower cost than the estimate.
+
+    References
+    ----------
+    A. Raue et al., Bioinformatics 25, 1923 (2009), for profile likelihoods.
 
     Examples
     --------
@@ -188,11 +218,13 @@ def fit(
     [0.6931, 2.0]
     """
     from scipy.optimize import least_squares
+    from scipy.special import gammaincinv
 
     names = checked_names(field, "estimate", estimate)
     choice("loss", loss, get_args(Loss))
     most = integer("max_evaluations", max_evaluations, 1, 2**31)
     more = integer("starts", starts, 0, 100_000)
+    profiled = checked_profiles(profile, names, level, loss)
     events = tuple(sequence("events", events, "ZeroCrossing"))
     events = check_events(events, field)
     parameters = {} if parameters is None else parameters
@@ -242,11 +274,23 @@ def fit(
         slopes *= weights[..., None]
         return [(gap[is_measured], by[is_measured]) for gap, by in zip(gaps, slopes, strict=True)]
 
-    def search(place: np.ndarray, ask: Callable[[np.ndarray], _Answer]) -> Any:
-        asked = latest(ask)
+    def search(
+        place: np.ndarray, ask: Callable[[np.ndarray], _Answer], free: Any = slice(None)
+    ) -> Any:
+        """The end of a search over the quantities that are free."""
+        whole = place
+
+        def asked_of(x: np.ndarray) -> _Answer:
+            point = whole.copy()
+            point[free] = x
+            gaps, slopes = ask(point)
+            return gaps, slopes[:, free]
+
+        asked, place = latest(asked_of), place[free]
+        least, largest = low[free], high[free]
         if not np.isfinite(asked(place)[0]).all():
             return None  # the trajectories cannot be integrated from here
-        unit, origin = _units_of(place, low, high), np.zeros(place.size)
+        unit, origin = _units_of(place, least, largest), np.zeros(place.size)
         effects = scale * np.linalg.norm(asked(place)[1], axis=0)
         if np.linalg.norm(effects * place) < _SMALL_EFFECT:
             # The first step is as long as the place is far from the origin.
@@ -255,15 +299,15 @@ def fit(
         end = least_squares(
             lambda q: scale * asked(origin + q * unit)[0], (place - origin) / unit,
             lambda q: scale * asked(origin + q * unit)[1] * unit,
-            ((low - origin) / unit, (high - origin) / unit), "trf", x_scale="jac", loss=loss,
+            ((least - origin) / unit, (largest - origin) / unit), "trf", x_scale="jac", loss=loss,
             f_scale=scale, max_nfev=most, ftol=1e-12, xtol=1e-10, gtol=1e-12,
         )  # fmt: skip
         end.x, end.jac = origin + end.x * unit, end.jac / scale / unit
         end.cost /= scale**2
         return end
 
-    width = _NUMBERS // (values.size * trial.width)
-    ends = search_together(search, places, evaluated, min(max(width, 1), _TOGETHER))
+    together = min(max(_NUMBERS // (values.size * trial.width), 1), _TOGETHER)
+    ends = search_together(search, places, evaluated, together)
     costs = np.array([np.nan if one is None else one.cost for one in ends])
     stops = np.array([np.full(len(names), np.nan) if one is None else one.x for one in ends])
     found = ends[int(np.nanargmin(costs))]
@@ -301,17 +345,36 @@ def fit(
             f"the data, and the standard errors are too small; {_CURES}",
             AccuracyWarning,
         )
+    more_values: dict[str, np.ndarray] = {}
+    if profiled:
+        # Half the quantile of chi square with one degree of freedom.
+        rise = float(gammaincinv(0.5, level)) * (1.0 if deviation else reduced)
+
+        def fitted(at: int, points: np.ndarray) -> np.ndarray:
+            free = np.arange(len(names)) != at
+            if not free.any():
+                square = [(gaps**2).sum() / 2 for gaps, _ in evaluated(points)]
+                return np.where(np.isfinite(square), square, np.inf)
+            ends = search_together(partial(search, free=free), points, evaluated, together)
+            return np.array([np.inf if one is None else one.cost for one in ends])
+
+        more_values = profiles_of(
+            profiled, names, found.x, float(found.cost), rise, covariance, (low, high),
+            _units_of(found.x, low, high), fitted,
+        )  # fmt: skip
     best.attrs = {key: value for key, value in best.attrs.items() if not key.endswith("_seconds")}
     coords = {
         "time": best["time"], "variable": best["variable"], "parameter": names,
         "other_parameter": names,
     }  # fmt: skip
+    if profiled:
+        coords |= {"profiled": profiled, "end": ["low", "high"]}
     return derived(
         best, "fit",
         {
             "estimate": found.x, "standard_error": errors, "covariance": covariance,
             "state": best["state"].values, "residual": np.where(is_measured, gap, np.nan),
-            "start_point": places, "start_cost": costs, "start_estimate": stops,
+            "start_point": places, "start_cost": costs, "start_estimate": stops, **more_values,
         },
         coords,
         {

@@ -313,16 +313,13 @@ def shares_of_stages(method: Mapping[Any, Any]) -> np.ndarray:
     a, c = method[rosenbrock.A], method[rosenbrock.C]
     ends = np.array([method[rosenbrock.M], method[rosenbrock.ERROR]])
     gamma, count = method[rosenbrock.GAMMA], len(c)
-    found = np.zeros(count)
-    for angle in np.linspace(0.0, np.pi / 2, 200, endpoint=False):
-        z = 1j * np.tan(angle)
-        carried = np.eye(count, dtype=complex)  # of u_i, by an error of u_j
-        for i in range(count):
-            for k in range(i):
-                couples = gamma * (z * a[i][k] + c[i][k]) / (1 - gamma * z)
-                carried[i, : k + 1] += couples * carried[k, : k + 1]
-        found = np.maximum(found, abs(ends @ carried).max(axis=0))
-    return found
+    z = 1j * np.tan(np.linspace(0.0, np.pi / 2, 200, endpoint=False))
+    carried = np.tile(np.eye(count, dtype=complex), (z.size, 1, 1))  # of u_i, by an error of u_j
+    for i in range(count):
+        for k in range(i):
+            couples = gamma * (z * a[i][k] + c[i][k]) / (1 - gamma * z)
+            carried[:, i, : k + 1] += couples[:, None] * carried[:, k, : k + 1]
+    return np.asarray(abs(ends @ carried).max(axis=(0, 1)))
 
 
 def allowed_residuals(method: Mapping[Any, Any], h: float, shares: np.ndarray) -> np.ndarray:

@@ -3,8 +3,9 @@
     dy_i = f_i(t, y) dt + g_i(t, y) dW_i
 
 Every unknown has a Wiener process.  Its increments are those of the variable of the same number, so
-the same equations written with names have the same paths.  `take_step` is for a group of threads,
-and `step_lanes` for several trajectories; their results are bitwise equal.
+the same equations written with names have the same paths.  In the sense of Stratonovich the methods
+are those of `steppers.noise`.  `take_step` is for a group of threads, and `step_lanes` for several
+trajectories; their results are bitwise equal.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from ergode.trajectories.arrays.equations import (
     unknowns,
 )
 from ergode.trajectories.arrays.group import END
-from ergode.trajectories.steppers.noise import SCHEME, increment
+from ergode.trajectories.steppers.noise import SCHEME, STRATONOVICH, increment
 
 # Rows after the slopes at both ends of a step: amplitudes g where it begins, and a second time:
-# for Milstein at a displaced state, for SRA1 at the end of the step.
-_SPREAD, _OTHER = 2, 3
-ROWS_OF = (0, 1, 2, 2)
-"""Number of these rows, by the scheme."""
+# for Milstein at a displaced state, for SRA1 and Heun at the end of the step. In the sense of
+# Stratonovich, Milstein's are at states displaced to both sides.
+_SPREAD, _OTHER, _BELOW = 2, 3, 4
+
+
+def rows_of(scheme: int, *, is_stratonovich: bool) -> int:
+    """Number of these rows."""
+    return (0, 2, 3, 2)[scheme] if is_stratonovich else (0, 1, 2, 2)[scheme]
 
 
 def take_step(me, group, step, t, h, t1, p, run, w):
@@ -39,8 +44,12 @@ def take_step(me, group, step, t, h, t1, p, run, w):
     if SCHEME == 2:
         for i in unknowns(group, n):
             w.stage[0, i] = _displaced(h, root, w.y[i], w.k[0, i], w.k[_SPREAD, i])
+            if STRATONOVICH:
+                w.stage[1, i] = fma(-root, w.k[_SPREAD, i], w.y[i])
         barrier(group)
         amplitudes(group, t, w.stage[0], p, run, w.k[_OTHER])
+        if STRATONOVICH:
+            amplitudes(group, t, w.stage[1], p, run, w.k[_BELOW])
     if SCHEME == 3:
         amplitudes(group, t1, w.y, p, run, w.k[_OTHER])
         for i in unknowns(group, n):
@@ -59,11 +68,21 @@ def take_step(me, group, step, t, h, t1, p, run, w):
     else:
         for i in unknowns(group, n):
             w.stage[END, i] = increment(h, run.source, trajectory, i, step)[0]
+        if SCHEME == 1 and STRATONOVICH:
+            for i in unknowns(group, n):
+                drift = fma(h, w.k[0, i], w.y[i])
+                w.stage[0, i] = fma(w.k[_SPREAD, i], w.stage[END, i], drift)
+            barrier(group)
+            amplitudes(group, t1, w.stage[0], p, run, w.k[_OTHER])
         for i in unknowns(group, n):
-            drawn = w.stage[END, i]
-            end = fma(w.k[_SPREAD, i], drawn, fma(h, w.k[0, i], w.y[i]))
-            if SCHEME == 2:
-                end += _bent(h, root, w.k[_SPREAD, i], w.k[_OTHER, i], drawn)
+            drawn, g = w.stage[END, i], w.k[_SPREAD, i]
+            if SCHEME == 1 and STRATONOVICH:
+                g = 0.5 * (g + w.k[_OTHER, i])
+            end = fma(g, drawn, fma(h, w.k[0, i], w.y[i]))
+            if SCHEME == 2 and STRATONOVICH:
+                end += _bent_both(root, w.k[_OTHER, i], w.k[_BELOW, i], drawn)
+            elif SCHEME == 2:
+                end += _bent(h, root, g, w.k[_OTHER, i], drawn)
             w.stage[END, i] = end
     barrier(group)
     evaluate(group, t1, w.stage[END], p, run, w.k[1])
@@ -81,7 +100,13 @@ def step_lanes(first, step, h, run, lanes):
                 lanes.stage[0, i, lane] = _displaced(
                     h, root, lanes.y[i, lane], lanes.k[0, i, lane], lanes.k[_SPREAD, i, lane]
                 )
+                if STRATONOVICH:
+                    lanes.stage[1, i, lane] = fma(
+                        -root, lanes.k[_SPREAD, i, lane], lanes.y[i, lane]
+                    )
         amplitudes_of_lanes(lanes.t, lanes.stage[0], lanes.p, run, lanes.k[_OTHER])
+        if STRATONOVICH:
+            amplitudes_of_lanes(lanes.t, lanes.stage[1], lanes.p, run, lanes.k[_BELOW])
     if SCHEME == 3:
         amplitudes_of_lanes(lanes.t1, lanes.y, lanes.p, run, lanes.k[_OTHER])
         for lane in range(width):
@@ -106,10 +131,28 @@ def step_lanes(first, step, h, run, lanes):
     else:
         for i in range(n):
             for lane in range(width):
-                drawn = increment(h, run.source, run.offset + first + lane, i, step)[0]
-                g = lanes.k[_SPREAD, i, lane]
+                lanes.stage[END, i, lane] = increment(
+                    h, run.source, run.offset + first + lane, i, step
+                )[0]
+        if SCHEME == 1 and STRATONOVICH:
+            for i in range(n):
+                for lane in range(width):
+                    drift = fma(h, lanes.k[0, i, lane], lanes.y[i, lane])
+                    lanes.stage[0, i, lane] = fma(
+                        lanes.k[_SPREAD, i, lane], lanes.stage[END, i, lane], drift
+                    )
+            amplitudes_of_lanes(lanes.t1, lanes.stage[0], lanes.p, run, lanes.k[_OTHER])
+        for i in range(n):
+            for lane in range(width):
+                drawn, g = lanes.stage[END, i, lane], lanes.k[_SPREAD, i, lane]
+                if SCHEME == 1 and STRATONOVICH:
+                    g = 0.5 * (g + lanes.k[_OTHER, i, lane])
                 end = fma(g, drawn, fma(h, lanes.k[0, i, lane], lanes.y[i, lane]))
-                if SCHEME == 2:
+                if SCHEME == 2 and STRATONOVICH:
+                    end += _bent_both(
+                        root, lanes.k[_OTHER, i, lane], lanes.k[_BELOW, i, lane], drawn
+                    )
+                elif SCHEME == 2:
                     end += _bent(h, root, g, lanes.k[_OTHER, i, lane], drawn)
                 lanes.stage[END, i, lane] = end
     evaluate_lanes(lanes.t1, lanes.stage[END], lanes.p, run, lanes.k[1])
@@ -117,12 +160,17 @@ def step_lanes(first, step, h, run, lanes):
 
 def _displaced(h, root, y, f, g):
     """State at which Milstein's scheme evaluates the amplitude again."""
-    return fma(root, g, fma(h, f, y))
+    return fma(root, g, y) if STRATONOVICH else fma(root, g, fma(h, f, y))
 
 
 def _bent(h, root, g, moved, drawn):
     """What Milstein's scheme adds to Euler's."""
     return (moved - g) * (drawn * drawn - h) / (2.0 * root)
+
+
+def _bent_both(root, above, below, drawn):
+    """As `_bent`, in the sense of Stratonovich."""
+    return (above - below) * drawn * drawn / (4.0 * root)
 
 
 def _inner(h, y, f, g, mean):

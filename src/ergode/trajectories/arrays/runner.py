@@ -88,6 +88,8 @@ def bindings_of(
         bindings |= {
             noise.SCHEME: method.scheme, group.step_with_noise: noisy.take_step, **paths.bindings,
         }  # fmt: skip
+        if field.interpretation == "stratonovich":
+            bindings[noise.STRATONOVICH] = True
     if adapts:
         bindings |= {
             explicit.ERROR: tableau.error, stepper.ERROR_ORDER: float(tableau.order),
@@ -140,7 +142,8 @@ class Runner:
         self.is_implicit, self.is_matrix_free = method.stiff, method.matrix_free
         self.slope_rows = implicit_of(method).rows_of(method.bindings) if method.stiff else (
             len(self.bindings[explicit.C]) + 1 + len(self.bindings.get(explicit.EXTRA_C, ()))
-            + self.is_stabilised + noisy.ROWS_OF[method.scheme]
+            + self.is_stabilised
+            + noisy.rows_of(method.scheme, is_stratonovich=noise.STRATONOVICH in self.bindings)
         )  # fmt: skip
         self.kept = kept_of(field.size) if method.matrix_free else 0
         # The columns of a matrix follow, or directions and their images.
