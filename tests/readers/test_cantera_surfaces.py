@@ -45,16 +45,14 @@ def test_rates_on_platinum():
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
 
 
-def test_sites_units_and_motz_and_wise(tmp_path):
-    """A molecule on two sites, other units, a correction, and a reverse reaction."""
+def test_motz_and_wise_and_reverse_reactions(tmp_path):
+    """A correction of sticking coefficients, and reverse reactions by detailed balance."""
     text = (DATA / "ptcombust.yaml").read_text()
-    text = text.replace("gri30.yaml", str(DATA / "gri30.yaml"))
-    text = text.replace("  kinetics: gas\n", "").replace(
-        "  reactions:\n  - gri30.yaml/reactions: declared-species\n", "  kinetics: gas\n"
-    )
-    text = text.replace("  reactions: all\n", "  reactions: all\n  Motz-Wise: true\n")
+    gas = "  kinetics: gas\n  reactions:\n  - gri30.yaml/reactions: declared-species\n"
+    assert gas in text and "  kinetics: surface\n" in text
+    text = text.replace(gas, "").replace("gri30.yaml/", f"{DATA}/gri30.yaml/")
     path = tmp_path / "platinum.yaml"
-    path.write_text(text.replace(f"- {DATA}/gri30.yaml/reactions: declared-species\n", ""))
+    path.write_text(text.replace("kinetics: surface\n", "kinetics: surface\n  Motz-Wise: true\n"))
     for found, expected in rates_of(path, 4, 4, area=300.0):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
 
@@ -77,6 +75,10 @@ def test_what_surfaces_do_not_have(refusal):
     assert "reactor is given" in refusal(run, network, **given, reactor=tank)
     bare = given | {"initial": {"CH4": 1.0}}
     assert "expected coverages" in refusal(run, network, **bare)
+    bare = given | {"initial": {"PT_S": 1.0}}
+    assert "no species of the gas" in refusal(run, network, **bare)
+    state = {"initial": given["initial"], "temperature": 900.0, "pressure": 1e6}
+    assert "for gases" in refusal(ergode.kinetics.equilibrium, network, **state)
 
 
 @pytest.mark.slow

@@ -357,6 +357,12 @@ def _gas(
     if there.any():
         sites = _coverages(network, there, amounts)
         amounts[:, there] = 0.0
+        bare = np.flatnonzero(~(amounts.sum(axis=1) > 0.0))
+        if bare.size and histories.keys() & {"pressure", "density"}:
+            raise ModelError(
+                f"initial has no species of the gas in zone {bare[0]}; expected at least one, or "
+                "neither pressure nor density"
+            )
         total = _gas_only(network, histories, times, count, hot, amounts)
         amounts[:, there] = sites
         return total

@@ -20,6 +20,7 @@ from typing import Any
 
 from ergode.core.errors import ErgodeError, ReadError
 from ergode.models.constants import GAS_CONSTANT
+from ergode.models.expressions import Expression
 from ergode.models.reactions.rate_expression import RateExpression
 from ergode.models.reactions.rates import Arrhenius, DetailedBalance, PowerLaw, RateCoefficient
 from ergode.models.reactions.reaction import Reaction
@@ -195,7 +196,7 @@ class SurfaceReactions(Reactions):
         orders: Mapping[str, float], what: str,
     ) -> RateCoefficient:  # fmt: skip
         only(entry, (*_ENTRY, "rate-constant"), what, NOTES)
-        every = equation.left | orders
+        every = {**equation.left, **orders}
         there = sum(order for name, order in every.items() if name in self.full)
         negative = truth_of(entry, "negative-A", what)
         rate = arrhenius(
@@ -205,7 +206,7 @@ class SurfaceReactions(Reactions):
         powers, exponent = self._coverages(entry, units, equation, what)
         if not (powers or exponent):
             return rate
-        return RateExpression(_formula(rate, exponent) + powers)
+        return RateExpression(Expression(_formula(rate, exponent) + powers))
 
     def _sticking(
         self, entry: Mapping[str, Any], units: Units, equation: Equation,
@@ -239,7 +240,7 @@ class SurfaceReactions(Reactions):
         sticks = _formula(rate, exponent) + powers
         if corrects:
             sticks = f"({sticks}) / (1 - 0.5 * ({sticks}))"
-        return RateExpression(f"{factor!r} * sqrt(temperature) * {sticks}")
+        return RateExpression(Expression(f"{factor!r} * sqrt(temperature) * {sticks}"))
 
     def _coverages(
         self, entry: Mapping[str, Any], units: Units, equation: Equation, what: str
