@@ -125,6 +125,6 @@ def check_no_surface(network: ReactionNetwork, what: str) -> None:
     if there.any():
         name = network.species[int(np.argmax(there))].name
         raise ModelError(
-            f"{what}, and the species '{name}' is on a surface; expected closed zones of constant "
-            "volume: heating=None or 'constant-volume'"
+            f"{what}, and the species '{name}' is on a surface; expected integrate and "
+            "of constant volume: heating=None or 'constant-volume'"
         )
