@@ -108,7 +108,12 @@ if TYPE_CHECKING:
     from ergode.models.reactions.reaction import Reaction, ReactionTable
     from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
     from ergode.models.reactions.species import Compartment, Species
-    from ergode.models.reactions.thermochemistry import Nasa9Polynomials, NasaPolynomials, Nucleus
+    from ergode.models.reactions.thermochemistry import (
+        Nasa9Polynomials,
+        NasaPolynomials,
+        Nucleus,
+        SurfacePolynomials,
+    )
     from ergode.models.rules.model import RuleModel
     from ergode.models.sweep import grid
     from ergode.readers.antimony import read_antimony
@@ -200,7 +205,7 @@ _HOMES = {
     "ergode.models.networks.survey": ("contact_survey",),
     "ergode.models.networks.temporal": ("TemporalContacts",),
     "ergode.models.reactions.thermochemistry": (
-        "Nasa9Polynomials", "NasaPolynomials", "Nucleus",
+        "Nasa9Polynomials", "NasaPolynomials", "Nucleus", "SurfacePolynomials",
     ),
     "ergode.models.fields.vector_field": ("VectorField",),
     "ergode.readers.antimony": ("read_antimony",),
@@ -246,7 +251,8 @@ __all__ = [
     "Nucleus", "PerformanceWarning", "Photolysis", "PlanError", "PowerLaw", "PressureLog",
     "Progression", "RateExpression", "Reaclib", "Reaction", "ReactionDiffusion",
     "ReactionNetwork", "ReactionTable", "ReadError", "RuleModel", "Samples", "Seeds", "Species",
-    "Station", "Status", "Tabulated", "TemperatureFit", "TemperatureTable", "TemporalContacts",
+    "Station", "Status", "SurfacePolynomials", "Tabulated", "TemperatureFit", "TemperatureTable",
+    "TemporalContacts",
     "Testing", "ThreeBody", "Trigger", "Vaccination", "VectorField",
     "WeakTable", "Weibull", "WriteError",
     "__version__",

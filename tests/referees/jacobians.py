@@ -14,7 +14,7 @@ from ergode.kinetics.kernel_options import (
     THIRD_BODIES,
 )
 from ergode.kinetics.launch import rate_bindings
-from ergode.kinetics.multistep import activities
+from ergode.kinetics.multistep import activities, coefficients
 from ergode.kinetics.multistep.tables import chemistry_of
 from ergode.kinetics.network.to_tables import to_tables
 
@@ -29,7 +29,7 @@ def _jacobians(start, stop, chemistry, factors, hot, density, amounts, found):
             factors, density[k], 1.0, hot[k], 0.0, 0.0, 0.0, 0.0, 0.0, nothing, nothing
         )
         zone.between[0], zone.between[1] = np.inf, -np.inf
-        activities.put_heat(chemistry, zone, setting, hot[k])
+        coefficients.put_heat(chemistry, zone, setting, hot[k])
         activities.change_of(chemistry, zone, setting, hot[k], amounts[k], change)
         activities.put_jacobian(chemistry, zone, 1.0, 1.0, found[k])
 

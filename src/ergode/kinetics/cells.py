@@ -8,7 +8,7 @@ import numpy as np
 
 from ergode.core.errors import ModelError
 from ergode.core.words import counted
-from ergode.kinetics.compositions import molar_masses
+from ergode.kinetics.compositions import check_no_surface, molar_masses
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.energy import enthalpy
@@ -72,6 +72,7 @@ def scales_of(network: ReactionNetwork, mechanism: Mechanism) -> tuple[np.ndarra
     """Mass [g/mol] and energy available to burning [erg/mol] of each species."""
     if mechanism.nuclear:
         return mechanism.mass, mechanism.thermo.mass_excess
+    check_no_surface(network, "burn is for gases")
     return molar_masses(network), np.array([_formation(one) for one in network.species])
 
 

@@ -13,7 +13,7 @@ from ergode.core.arguments import did_you_mean
 from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.thermochemistry import Molecule
+from ergode.models.reactions.thermochemistry import Molecule, SurfacePolynomials, mass_of_atoms
 
 _ALIASES = {
     "n": "n1", "neutron": "n1", "p": "h1", "proton": "h1", "d": "h2", "deuteron": "h2", "t": "h3",
@@ -101,27 +101,30 @@ def species_index(network: ReactionNetwork) -> dict[str, int]:
     return index | network.index
 
 
-# g/mol; IUPAC 2021, abridged.
-_ATOMIC_WEIGHTS = {
-    "H": 1.008, "D": 2.014, "He": 4.002602, "Li": 6.94, "B": 10.81, "C": 12.011, "N": 14.007,
-    "O": 15.999, "F": 18.998403, "Ne": 20.1797, "Na": 22.989769, "Mg": 24.305, "Al": 26.981538,
-    "Si": 28.085, "P": 30.973762, "S": 32.06, "Cl": 35.45, "Ar": 39.95, "K": 39.0983, "Fe": 55.845,
-    "Br": 79.904, "Kr": 83.798, "I": 126.90447, "Xe": 131.293, "E": 5.485799e-4,
-}  # fmt: skip
-
-
 def molar_masses(network: ReactionNetwork) -> np.ndarray:
-    """Molar mass of every molecule [g/mol], from its atoms."""
+    """Molar mass of every molecule of the gas [g/mol], from its atoms; 0 on surfaces."""
     return np.array([molar_mass(one.thermochemistry) for one in network.species])
 
 
 def molar_mass(known: Any) -> float:
-    """Molar mass of a molecule [g/mol], from its atoms."""
+    """Molar mass of a molecule of the gas [g/mol], from its atoms; 0 on a surface."""
     if not isinstance(known, Molecule):
         raise ModelError("a molar mass needs a composition")
-    total = 0.0
-    for element, count in known.composition.items():
-        if element not in _ATOMIC_WEIGHTS:
-            raise ModelError(f"the element '{element}' is not in the table of atomic weights")
-        total += count * _ATOMIC_WEIGHTS[element]
-    return total
+    return 0.0 if isinstance(known, SurfacePolynomials) else mass_of_atoms(known.composition)
+
+
+def on_surface(network: ReactionNetwork) -> np.ndarray:
+    """Which species are on a surface, bool [species_count]."""
+    return np.array([isinstance(one.thermochemistry, SurfacePolynomials)
+                     for one in network.species], bool)  # fmt: skip
+
+
+def check_no_surface(network: ReactionNetwork, what: str) -> None:
+    """Refuse a network with species on a surface."""
+    there = on_surface(network)
+    if there.any():
+        name = network.species[int(np.argmax(there))].name
+        raise ModelError(
+            f"{what}, and the species '{name}' is on a surface; expected integrate and "
+            "of constant volume: heating=None or 'constant-volume'"
+        )

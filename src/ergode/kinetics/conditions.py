@@ -12,7 +12,14 @@ from ergode.core.arguments import choice
 from ergode.core.calls.launch import check_room, warn
 from ergode.core.errors import AccuracyWarning, ModelError
 from ergode.core.words import counted
-from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
+from ergode.kinetics.compositions import (
+    by_zone,
+    check_no_surface,
+    check_signs,
+    composition_of,
+    molar_masses,
+    on_surface,
+)
 from ergode.kinetics.compression import given_over_time
 from ergode.kinetics.feeds import feed_of, feed_rows, mass_of
 from ergode.kinetics.network.to_tables import Mechanism
@@ -153,6 +160,10 @@ def zones_of(
         if value is not None
     }
     _check_given(mechanism, histories, heating, has_piston=piston is not None)
+    if reactor is not None:
+        check_no_surface(network, "reactor is given")
+    if mode == PRESSURE or given or piston is not None:
+        check_no_surface(network, f"heating is {heating!r}")
     if given and isinstance(reactor, PlugFlow):
         raise ModelError(f"heating is {heating!r}, and the reactor a PlugFlow; expected a tank")
     if isinstance(wall, Wall):
@@ -342,13 +353,54 @@ def _gas(
     amounts: np.ndarray,
 ) -> np.ndarray:
     """Make concentrations of `amounts`, in place; returns the pressure [dyn/cm2]."""
+    there = on_surface(network)
+    if there.any():
+        sites = _coverages(network, there, amounts)
+        amounts[:, there] = 0.0
+        bare = np.flatnonzero(~(amounts.sum(axis=1) > 0.0))
+        if bare.size and histories.keys() & {"pressure", "density"}:
+            raise ModelError(
+                f"initial has no species of the gas in zone {bare[0]}; expected at least one, or "
+                "neither pressure nor density"
+            )
+        total = _gas_only(network, histories, times, count, hot, amounts)
+        amounts[:, there] = sites
+        return total
+    return _gas_only(network, histories, times, count, hot, amounts)
+
+
+def _coverages(network: ReactionNetwork, there: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+    """Concentrations of species on a surface, whose amounts are coverages in any unit."""
+    known: list[Any] = [one.thermochemistry for one in network.species]
+    covered = amounts[:, there]
+    total = covered.sum(axis=1, keepdims=True)
+    empty = np.flatnonzero(~(total[:, 0] > 0.0))
+    if empty.size:
+        raise ModelError(
+            f"initial has no species on the surface in zone {empty[0]}; expected coverages, such "
+            f"as {{'{network.species[int(np.argmax(there))].name}': 1.0}}"
+        )
+    full = [one.full_coverage for one, on in zip(known, there, strict=True) if on]
+    return np.asarray(covered / total * np.array(full))
+
+
+def _gas_only(
+    network: ReactionNetwork,
+    histories: Mapping[str, Any],
+    times: np.ndarray,
+    count: int,
+    hot: np.ndarray,
+    amounts: np.ndarray,
+) -> np.ndarray:
     if "pressure" in histories:
         pressure = _on_grid(histories["pressure"], times, count, 1.0)
         amounts /= amounts.sum(axis=1, keepdims=True)
         amounts *= pressure[:, :1] / (GAS_CONSTANT * hot[:, :1])
     elif "density" in histories:
         amounts /= amounts.sum(axis=1, keepdims=True)
-        amounts *= _on_grid(histories["density"], times, count, 1.0)[:, :1] / molar_masses(network)
+        mass = molar_masses(network)
+        mass[mass == 0.0] = 1.0  # on a surface
+        amounts *= _on_grid(histories["density"], times, count, 1.0)[:, :1] / mass
     total = amounts.sum(axis=1, keepdims=True) * GAS_CONSTANT * hot[:, :1]
     if not histories.keys() & {"pressure", "density"} and total.max() > _DENSEST_GAS:
         warn(

@@ -15,7 +15,7 @@ from ergode.core.inputs import recorded
 from ergode.core.results import Variable
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.words import counted
-from ergode.kinetics.compositions import molar_masses
+from ergode.kinetics.compositions import check_no_surface, molar_masses
 from ergode.kinetics.conditions import zones_of
 from ergode.kinetics.network.to_tables import to_tables
 from ergode.kinetics.physics.gas_equilibrium import equilibrate
@@ -116,6 +116,7 @@ def equilibrium(
     mechanism = to_tables(network)
     if not mechanism.molecular:
         raise ModelError("equilibrium is for molecules with NASA polynomials")
+    check_no_surface(network, "equilibrium is for gases")
     if pressure is None and density is None:
         raise ModelError("pressure and density are not given; expected one of them")
     zones = zones_of(

@@ -17,7 +17,7 @@ from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.core.words import counted
-from ergode.kinetics.compositions import composition_of
+from ergode.kinetics.compositions import check_no_surface, composition_of
 from ergode.kinetics.ignition_criteria import located
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.methods import MethodName
@@ -184,6 +184,7 @@ def ignition_delay(
         if isinstance(volume, Piston) and max(volume.sizes.values()) > 1:
             raise ModelError("volume has several values; expected one piston for all mixtures")
         options["volume"] = volume
+    check_no_surface(network, "ignition_delay is for gases")
     squeezed = _pressures(heating, pressure_ratio)
     factors = None if rate_factors is None else np.asarray(rate_factors, np.float64)
     found = integrate(

@@ -164,8 +164,7 @@ def matter_bindings(
 
 def common_bindings(mechanism: Mechanism) -> dict[Any, Any]:
     """Bindings of kernels that run on conditions `with_common_rows`."""
-    always = {kernel_options.SWEPT: True, kernel_options.OWN_TOLERANCES: True}
-    return always | ({kernel_options.SUNLIT: True} if mechanism.has_formulas else {})
+    return {kernel_options.SWEPT: True, kernel_options.OWN_TOLERANCES: True} | lit(mechanism)
 
 
 def with_common_rows(history: ConditionHistory, problem: Problem) -> ConditionHistory:
@@ -179,7 +178,17 @@ def with_common_rows(history: ConditionHistory, problem: Problem) -> ConditionHi
     if isinstance(history.tolerances, tuple):
         row = [*problem.absolute, problem.options.rtol]
         history = history._replace(tolerances=np.array([row]))
-    if problem.mechanism.has_formulas and isinstance(history.sunlight, tuple):
+    return with_light(history, problem.mechanism)
+
+
+def lit(mechanism: Mechanism) -> dict[Any, Any]:
+    """Bindings of kernels that run on conditions `with_light`."""
+    return {kernel_options.SUNLIT: True} if mechanism.has_formulas else {}
+
+
+def with_light(history: ConditionHistory, mechanism: Mechanism) -> ConditionHistory:
+    """Conditions in which there is always a sunlight where coefficients are formulas."""
+    if mechanism.has_formulas and isinstance(history.sunlight, tuple):
         zones, knots = history.density.shape
         history = history._replace(sunlight=np.ones((zones, knots + 1)))
     return history

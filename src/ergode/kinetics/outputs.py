@@ -14,7 +14,7 @@ from ergode.core.devices.slices import in_slices
 from ergode.core.results import SWEPT, Variable
 from ergode.core.status import Status
 from ergode.kinetics import validity
-from ergode.kinetics.compositions import molar_masses
+from ergode.kinetics.compositions import molar_masses, on_surface
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.launch import Options
 from ergode.kinetics.network.to_tables import Mechanism
@@ -123,6 +123,14 @@ results.register(
     "concentrations",
     [
         Variable("concentration", _SPECIES, "float64", "amount/volume", "concentration"),
+        Variable(
+            "coverage",
+            _SPECIES,
+            "float64",
+            "1",
+            "part of the surface that a species covers; NaN of the gas; only with a surface",
+            True,
+        ),
         Variable(
             "quantity",
             (SWEPT, "zone", "time", "rule"),
@@ -343,7 +351,15 @@ def _of_others(
         values["concentration"] = np.ascontiguousarray(amounts)
     if mechanism.molecular:
         values["density"] = amounts @ molar_masses(network)
-        values["pressure"] = GAS_CONSTANT * temperature * amounts.sum(axis=2)
+        there = on_surface(network)
+        gas = amounts[:, :, ~there] if there.any() else amounts
+        values["pressure"] = GAS_CONSTANT * temperature * gas.sum(axis=2)
+        if there.any():
+            known: list[Any] = [one.thermochemistry for one in network.species]
+            full = [
+                one.full_coverage if on else np.nan for one, on in zip(known, there, strict=True)
+            ]
+            values["coverage"] = amounts / np.array(full)
     if network.rules:
         rows = {name: row[:, None] for name, row in parameters.items()}
         driven = _driven(mechanism, zones, grid)

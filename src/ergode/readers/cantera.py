@@ -21,6 +21,7 @@ from ergode.models.reactions.thermochemistry import Molecule, Nasa9Polynomials, 
 from ergode.readers.bounded import file_of, short
 from ergode.readers.cantera_rates import only
 from ergode.readers.cantera_reactions import Reactions
+from ergode.readers.cantera_surfaces import SURFACE, SurfaceReactions, surface_of
 from ergode.readers.cantera_units import Units
 from ergode.readers.yaml_lines import load, place
 
@@ -40,8 +41,14 @@ _GAS_CONSTANT = 8.31446261815324  # J / (mol K)
 _STANDARD_PRESSURE = 1.01325e6  # dyn/cm2, the default reference pressure of a species
 
 
-def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> ReactionNetwork:
-    """Read a mechanism of gas-phase chemistry (ideal gas).
+def read_cantera(
+    path: str | os.PathLike[str],
+    *,
+    phase: str | None = None,
+    surface: str | None = None,
+    surface_area: float | None = None,
+) -> ReactionNetwork:
+    """Read a mechanism of gas-phase chemistry (ideal gas), and of one surface beside it.
 
     Parameters
     ----------
@@ -52,7 +59,13 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
         or two ranges) or nine (any number), or Shomate's. Other files that it refers to are read
         from the same folder.
     phase : str, optional
-        Name of the phase; the first if not given.
+        Name of the phase; the first ideal gas beside a surface, or the first phase, if not given.
+    surface : str, optional
+        Name of an ideal surface. Its reactions have Arrhenius rates or sticking coefficients, with
+        the correction of Motz and Wise if the file says so; both may depend on coverages. Its
+        species are named by letters, digits and underscores: ``PT(S)`` is ``PT_S``.
+    surface_area : float, optional
+        Area of the surface over the volume of the gas [1/cm]; needed with a `surface`.
 
     Returns
     -------
@@ -75,13 +88,15 @@ def read_cantera(path: str | os.PathLike[str], *, phase: str | None = None) -> R
     that the phase does not use.
     """
     try:
-        return _Mechanism(file_of(path), phase).network()
+        return _Mechanism(file_of(path), phase, surface, surface_area).network()
     except RecursionError:
         raise ReadError(f"{path}: it is nested too deeply") from None
 
 
 class _Mechanism:
-    def __init__(self, path: Path, phase: str | None) -> None:
+    def __init__(
+        self, path: Path, phase: str | None, surface: str | None, area: float | None
+    ) -> None:
         self.path = path
         self.files: dict[Path, tuple[dict[Any, Any], Units]] = {}
         content, units = self.file(path)
@@ -92,6 +107,13 @@ class _Mechanism:
         if phase is not None and phase not in named:
             raise ReadError(f"{path}: no phase {phase!r}; there are {', '.join(named)}")
         name = next(iter(named)) if phase is None else phase
+        self.on_surface = None
+        if surface is not None:
+            self.on_surface = surface_of(named, surface, area, units, path)
+            ideal = [key for key, one in named.items() if one.get("thermo") == "ideal-gas"]
+            name = ideal[0] if phase is None and ideal else name
+        elif area is not None:
+            raise ReadError(f"{path}: surface_area is given; it is for a surface (surface=)")
         self.phase, self.name = named[name], name
         self.what = f"{place(path, self.phase)}: phase '{name}'"
         gases = [
@@ -104,7 +126,8 @@ class _Mechanism:
                 f"{self.what} is {short(self.phase.get('thermo'))}; expected an ideal-gas{others}"
             )
         only(self.phase, _PHASE, self.what, _NOTES["phase"])
-        if self.phase.get("kinetics") not in _KINETICS:
+        idle = "kinetics" not in self.phase and self.on_surface is not None
+        if self.phase.get("kinetics") not in _KINETICS and not idle:
             raise ReadError(
                 f"{self.what} has the kinetics {short(self.phase.get('kinetics', 'none'))}, and so "
                 f"no reactions; expected gas{others}"
@@ -128,20 +151,31 @@ class _Mechanism:
     def network(self) -> ReactionNetwork:
         """The network of the phase."""
         species = dict(self._all_species())
+        gas = {one.name: _composition(one) for one in species.values()}
         reactions = Reactions(
-            {one.name: _composition(one) for one in species.values()},
-            skip_bodies=bool(self.phase.get("skip-undeclared-third-bodies", False)),
+            gas, skip_bodies=bool(self.phase.get("skip-undeclared-third-bodies", False))
         )
+        if "kinetics" in self.phase:
+            self._add_reactions(reactions)
+        found: list[Reaction] = reactions.found
+        if self.on_surface is not None:
+            self.phase, self.what = self.on_surface.phase, self.on_surface.what
+            there = dict(self._all_species())
+            own = SurfaceReactions(self.on_surface, gas, there)
+            self._add_reactions(own)
+            species |= {one.name: one for one in own.species}
+            found = [*found, *own.found]
+        try:
+            return ReactionNetwork(list(species.values()), found, name=self.name)
+        except ErgodeError as error:
+            raise ReadError(f"{self.path}: {error}") from None
+
+    def _add_reactions(self, reactions: Reactions) -> None:
         for path, entries, units, declared in self._sections("reactions", "declared-species"):
             for number, (entry, own) in enumerate(_entries(entries, units, path, "reaction"), 1):
                 what = f"{place(path, entry)}: reaction {number}"
                 reactions.add(entry, own, what, number, declared_only=declared)
         reactions.check_duplicates()
-        try:
-            found: list[Reaction] = reactions.found
-            return ReactionNetwork(list(species.values()), found, name=self.name)
-        except ErgodeError as error:
-            raise ReadError(f"{self.path}: {error}") from None
 
     def _sections(self, key: str, part: str) -> Iterator[tuple[Path, list[Any], Units, Any]]:
         """Sections from which a phase takes: file, entries, units, selection."""
@@ -214,7 +248,9 @@ class _Mechanism:
         return found
 
     def _species(self, name: str, entry: Mapping[str, Any], units: Units, what: str) -> Species:
-        only(entry, ("name", "composition", "thermo", "units"), what, _NOTES["species"])
+        sites = ("sites",) if self.phase.get("thermo") == SURFACE else ()
+        known = ("name", "composition", "thermo", "units", *sites)
+        only(entry, known, what, _NOTES["species"])
         thermo = _mapping(entry.get("thermo"), f"{what}: thermo")
         model = thermo.get("model")
         if not isinstance(model, str) or model not in _MODELS:
@@ -263,6 +299,8 @@ class _Mechanism:
             molecule: Molecule
             if model == "NASA7":
                 molecule = NasaPolynomials(rows[0], rows[-1], hot[1], composition, ends)
+                if self.on_surface is not None and self.phase is self.on_surface.phase:
+                    self.on_surface.put_sites(name, entry, what)
             else:
                 molecule = Nasa9Polynomials(tuple(rows), tuple(hot[1:-1]), composition, ends)
             return Species(name, thermochemistry=molecule)

@@ -91,7 +91,7 @@ def rate_of(
     """
     negative = truth_of(entry, "negative-A", what)
     if kind == "elementary":
-        return _arrhenius(entry.get("rate-constant"), order, units, what, negative)
+        return arrhenius(entry.get("rate-constant"), order, units, what, negative)
     if kind == "Blowers-Masel":
         return _blowers_masel(entry.get("rate-constant"), order, units, what, negative)
     if kind == "Chebyshev":
@@ -100,15 +100,15 @@ def rate_of(
         return _pressure_log(entry, order, units, what)
     if kind == "three-body":
         if body:
-            rate = _arrhenius(entry.get("rate-constant"), order + 1, units, what, negative)
+            rate = arrhenius(entry.get("rate-constant"), order + 1, units, what, negative)
             return ThreeBody(rate, partners.efficiencies, partners.default)
-        rate = _arrhenius(entry.get("rate-constant"), order, units, what, negative)
+        rate = arrhenius(entry.get("rate-constant"), order, units, what, negative)
         return Arrhenius(rate.factor * efficiency, rate.exponent, rate.activation_temperature)
     activated = kind == "chemically-activated"
     own = order - 1 if activated else order  # of the high limit
     return Falloff(
-        _arrhenius(entry.get("low-P-rate-constant"), own + 1, units, what),
-        _arrhenius(entry.get("high-P-rate-constant"), own, units, what),
+        arrhenius(entry.get("low-P-rate-constant"), own + 1, units, what),
+        arrhenius(entry.get("high-P-rate-constant"), own, units, what),
         partners.efficiencies, partners.default, *_broadening(entry, units, what), activated,
     )  # fmt: skip
 
@@ -233,7 +233,7 @@ def _pressure_log(entry: Mapping[str, Any], order: float, units: Units, what: st
         pressure = own.pressure_of(one.get("P"), what)
         rest = {key: value for key, value in one.items() if key != "P"}
         # A negative factor is valid as one term of a sum at one pressure.
-        points.append((pressure, _arrhenius(rest, order, own, what, negative=True)))
+        points.append((pressure, arrhenius(rest, order, own, what, negative=True)))
     for pressure in {pressure for pressure, _ in points}:
         factors = [rate.factor for other, rate in points if other == pressure]
         if len(factors) == 1 and factors[0] <= 0:
@@ -270,7 +270,7 @@ def _blowers_masel(
     units = units.within(given.get("units"), what)
     only(given, ("A", "b", "Ea0", "w", "units"), f"{what}: rate constant")
     plain = {"A": given.get("A"), "b": given.get("b"), "Ea": given.get("Ea0")}
-    rate = _arrhenius(plain, order, units, what, negative)
+    rate = arrhenius(plain, order, units, what, negative)
     bond = units.activation_energy(given.get("w"), what)
     try:
         return BlowersMasel(rate.factor, rate.exponent, rate.activation_temperature, bond)
@@ -278,9 +278,15 @@ def _blowers_masel(
         raise ReadError(f"{what}: {error}") from None
 
 
-def _arrhenius(
-    given: Any, order: float, units: Units, what: str, negative: bool = False
+def arrhenius(
+    given: Any,
+    order: float,
+    units: Units,
+    what: str,
+    negative: bool = False,
+    surface: float | None = None,
 ) -> Arrhenius:
+    """Arrhenius' law; for `surface` see `Units.rate_constant`."""
     if isinstance(given, Mapping):
         units = units.within(given.get("units"), what)
         only(given, ("A", "b", "Ea", "units"), f"{what}: rate constant")
@@ -291,7 +297,7 @@ def _arrhenius(
         raise ReadError(
             f"{what} has the rate constant {short(given)}; expected A, b and Ea as numbers"
         )
-    factor = units.rate_constant(values[0], order, what)
+    factor = units.rate_constant(values[0], order, what, surface)
     if factor < 0 and not negative:
         raise ReadError(f"{what} has the negative factor {short(values[0])} without negative-A")
     try:

@@ -37,7 +37,7 @@ _BALANCE = 1e-4  # relative to the atoms of a side; compositions may be fraction
 
 
 @dataclass
-class _Equation:
+class Equation:
     """The two sides of an equation, and the generic collision partner, which is on both.
 
     Attributes
@@ -55,12 +55,12 @@ class _Equation:
 
 
 @dataclass
-class _Known:
+class Known:
     """A reaction as it is compared with others to find duplicates."""
 
     what: str
     kind: str
-    equation: _Equation
+    equation: Equation
     partners: Partners | None
     marked: bool
     paired: bool = False
@@ -83,7 +83,7 @@ class Reactions:
         self.compositions = compositions
         self.skip_bodies = skip_bodies
         self.found: list[Reaction] = []
-        self._known: list[_Known] = []
+        self.known: list[Known] = []
 
     def add(
         self, entry: Mapping[str, Any], units: Units, what: str, number: int, *, declared_only: bool
@@ -110,7 +110,7 @@ class Reactions:
         if not isinstance(text, str):
             raise ReadError(f"{what} has the equation {short(text)}; expected such as 'A => B'")
         what = f"{what} {short(text)}"
-        equation = _equation(text, what)
+        equation = equation_of(text, what)
         body = equation.body[2:-1] if equation.body.startswith("(") else ""
         for name in (*equation.left, *equation.right, *([body] if body not in ("", "M") else [])):
             if name not in self.compositions:
@@ -119,10 +119,10 @@ class Reactions:
                 raise ReadError(f"{what} has {short(name)}, which is not a species of the phase")
         kind = _kind(entry, equation, what)
         only(entry, (*_ALWAYS, *KEYS[kind]), what, NOTES)
-        self._check_balance(equation, what)
+        self.check_balance(equation, what)
         partners, efficiency = None, 1.0
         rate: RateCoefficient
-        orders = self._orders(entry, equation, what)
+        orders = self.orders_of(entry, equation, what)
         order = sum((equation.left | orders).values())
         if kind in ("three-body", *FALLOFFS):
             partners, collider = self._partners(entry, equation, what)
@@ -153,11 +153,11 @@ class Reactions:
             raise ReadError(f"{what}: {error}") from None
         if kind == "three-body" and not equation.body:  # the partner is an ordinary species
             kind, partners = "elementary", None
-        self._known.append(
-            _Known(what, kind, equation, partners, truth_of(entry, "duplicate", what))
-        )
+        self.known.append(Known(what, kind, equation, partners, truth_of(entry, "duplicate", what)))
 
-    def _orders(self, entry: Mapping[str, Any], equation: _Equation, what: str) -> dict[str, float]:
+    def orders_of(
+        self, entry: Mapping[str, Any], equation: Equation, what: str
+    ) -> dict[str, float]:
         """Orders of reaction that the entry gives."""
         given = entry.get("orders") or {}
         if not isinstance(given, Mapping):
@@ -185,8 +185,8 @@ class Reactions:
 
     def check_duplicates(self) -> None:
         """Refuse unmarked duplicates, and a duplicate mark on a reaction that occurs once."""
-        groups: dict[tuple[str, ...], list[_Known]] = {}
-        for one in self._known:
+        groups: dict[tuple[str, ...], list[Known]] = {}
+        for one in self.known:
             net = _net(one.equation)
             others = groups.setdefault(tuple(sorted((*net.left, *net.right))), [])
             for other in others:
@@ -200,11 +200,11 @@ class Reactions:
                         "or remove one"
                     )
             others.append(one)
-        for one in self._known:
+        for one in self.known:
             if one.marked and not one.paired:
                 raise ReadError(f"{one.what} is marked as a duplicate, but there is no other")
 
-    def _same(self, one: _Known, other: _Known) -> bool:
+    def _same(self, one: Known, other: Known) -> bool:
         if one.marked and other.marked:  # with M, and with one of its species as the partner
             return bool(_direction(_net(one.equation), _net(other.equation)))
         direction = _direction(one.equation, other.equation)
@@ -217,7 +217,7 @@ class Reactions:
         # With other partners it is another reaction: A (+M) and A (+AR), if M excludes AR.
         return any(one.partners.of(name) * other.partners.of(name) for name in self.compositions)
 
-    def _check_balance(self, equation: _Equation, what: str) -> None:
+    def check_balance(self, equation: Equation, what: str) -> None:
         sums: dict[str, list[float]] = {}
         for side, counts in enumerate((equation.left, equation.right)):
             for name, count in counts.items():
@@ -231,7 +231,7 @@ class Reactions:
                 )
 
     def _partners(
-        self, entry: Mapping[str, Any], equation: _Equation, what: str
+        self, entry: Mapping[str, Any], equation: Equation, what: str
     ) -> tuple[Partners, str]:
         """Collision partners; and the name of the partner, if it is a species on both sides."""
         given = entry.get("efficiencies") or {}
@@ -275,16 +275,16 @@ class Reactions:
         return partners, "" if equation.body else collider
 
 
-def _net(equation: _Equation) -> _Equation:
+def _net(equation: Equation) -> Equation:
     """An equation without what is on both sides."""
     left, right = (
         {name: n - other.get(name, 0.0) for name, n in side.items() if n > other.get(name, 0.0)}
         for side, other in ((equation.left, equation.right), (equation.right, equation.left))
     )
-    return _Equation(left, right, "", equation.reversible)
+    return Equation(left, right, "", equation.reversible)
 
 
-def _direction(one: _Equation, other: _Equation) -> int:
+def _direction(one: Equation, other: Equation) -> int:
     """1 if two reactions are equal, -1 if one is the reverse of the other, else 0."""
     if _proportional((one.left, other.left), (one.right, other.right)):
         return 1
@@ -297,7 +297,7 @@ def _proportional(*sides: tuple[Mapping[str, float], Mapping[str, float]]) -> bo
     return len({round(other[name] / one[name], 9) for one, other in sides for name in one}) <= 1
 
 
-def _equation(text: str, what: str) -> _Equation:
+def equation_of(text: str, what: str) -> Equation:
     sides = _ARROW.split(f" {text} ")
     if len(sides) != 3:
         raise ReadError(f"{what} cannot be read; expected such as 'A + B <=> C'")
@@ -308,7 +308,7 @@ def _equation(text: str, what: str) -> _Equation:
             f"{what} has the collision partner {body or 'none'} on the left and {other or 'none'} "
             "on the right; expected the same"
         )
-    return _Equation(left, right, body, sides[1] != "=>")
+    return Equation(left, right, body, sides[1] != "=>")
 
 
 def _side(text: str, what: str) -> tuple[dict[str, float], str]:
@@ -330,7 +330,7 @@ def _side(text: str, what: str) -> tuple[dict[str, float], str]:
     return found, body
 
 
-def _kind(entry: Mapping[str, Any], equation: _Equation, what: str) -> str:
+def _kind(entry: Mapping[str, Any], equation: Equation, what: str) -> str:
     kind = entry.get("type")
     if kind is None:
         # As in Cantera: a species on both sides is the collision partner if the entry names one.

@@ -85,13 +85,22 @@ class Units:
             return replace(units, activation=_activation(given["activation-energy"], what))
         return units
 
-    def rate_constant(self, given: Any, order: float, what: str) -> float:
-        """A rate constant of a reaction of this order [(cm3/mol)^(order - 1) / s]."""
+    def rate_constant(
+        self, given: Any, order: float, what: str, surface: float | None = None
+    ) -> float:
+        """A rate constant of a reaction of this order [(cm3/mol)^(order - 1) / s].
+
+        `surface` is the part of the order that species on a surface have, whose amounts and rates
+        are by area [mol/cm2].
+        """
         number, unit = _split(given, what)
+        length = 3 * (order - 1) + (0 if surface is None else 1 - surface)
+        if unit is None and surface is not None:
+            return number * self.length**length * self.quantity ** (1 - order) / self.time
         if unit is None:
             return number * (self.length**3 / self.quantity) ** (order - 1) / self.time
         factor, dims = _parsed(unit, what)
-        if dims != _dimensions(length=3 * (order - 1), quantity=1 - order, time=-1):
+        if dims != _dimensions(length=length, quantity=1 - order, time=-1):
             raise ReadError(
                 f"{what} has the rate constant {short(given)}, whose unit does not fit a reaction "
                 f"of order {order:g}"

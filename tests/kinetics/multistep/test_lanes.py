@@ -178,3 +178,43 @@ def test_tanks_and_rates_that_differ_are_those_of_zones_alone(hydrogen, heating)
         alone = run(hydrogen, 0, **given, rate_factors=factors[k])
         for name in ("temperature", "concentration", "step_count"):
             np.testing.assert_array_equal(alone[name].values, swept[name].values[k])
+
+
+@pytest.mark.slow
+def test_cells_of_air_are_those_integrated_alone():
+    """Sunlight, tables and functions of time, sums, fractional orders; the sun rises and sets."""
+    hours = np.arange(0, 25) * 3600.0
+    day = np.maximum(0.0, np.sin((hours / 3600.0 - 6.0) * np.pi / 12.0))
+    laws = {
+        "NO2 -> NO + O3": "J4", "NO + O3 -> NO2": ergode.Arrhenius(1.4e-12, 0.0, 1310.0),
+        "CH3O2 -> 0": ergode.RateExpression("2.2e-13 * exp(190 / temperature) * RO2"),
+        "0 -> NO": "emission / 1e5", "O3 -> 0": 4e-6,
+        "A -> B": ergode.PowerLaw(1e-4, {"A": 1.5}), "B -> C": ergode.Photolysis(1e-4, 2.5),
+        "2 C -> 2 A": 1e-4,
+    }  # fmt: skip
+    air = ergode.ReactionNetwork(
+        {"NO2": 5e10, "NO": 1e10, "O3": 8e11, "CH3O2": 1e8, "C2H5O2": 1e8, "A": 1, "B": 1, "C": 1},
+        [ergode.Reaction(text, rate_constant=law) for text, law in laws.items()],
+        parameters={"J4": 0.0, "emission": 0.0}, rules={"RO2": "CH3O2 + C2H5O2"},
+    )  # fmt: skip
+    cold = np.linspace(270.0, 310.0, COUNT)
+
+    def cells(zones):
+        own = ergode.kinetics.Trajectory([0.0, 86400.0], np.c_[cold, cold - 10.0][zones])
+        return integrate(
+            air, times=hours[::6], temperature=own, sunlight=ergode.kinetics.daylight, rtol=1e-5,
+            method="bdf", device=CPU, parameters={
+                "J4": ergode.kinetics.Trajectory(hours, 9e-3 * day),
+                "emission": lambda t: 2e11 * (1 + np.cos(2 * np.pi * (t - 28800) / 86400)),
+            },
+        )  # fmt: skip
+
+    together = cells(np.arange(COUNT))
+    assert (together["status"] == 0).all()
+    for k in range(0, COUNT, 3):
+        assert_same(cells(np.array([k])), together, [k])
+    # A, B and C are conserved, and so is NO with NO2 but for the emission.
+    found = together["concentration"]
+    np.testing.assert_allclose(found.sel(species=["A", "B", "C"]).sum("species"), 3.0, rtol=1e-9)
+    nitrogen = found.sel(species=["NO", "NO2"]).sum("species").values[:, -1]
+    np.testing.assert_allclose(nitrogen, 6e10 + 2e6 * 86400.0, rtol=1e-4)

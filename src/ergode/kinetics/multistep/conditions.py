@@ -18,7 +18,7 @@ from ergode.kinetics.kernel_options import (
     SUNLIT,
     WALLED,
 )
-from ergode.kinetics.multistep import activities
+from ergode.kinetics.multistep import activities, coefficients
 from ergode.kinetics.multistep.outside import flow_at
 from ergode.kinetics.physics.formulas import put_inputs
 from ergode.kinetics.tables import CHANGING
@@ -85,7 +85,7 @@ def begins_anew(chemistry, zone, before, after, history, y, h, weight):
     if (COMPRESSED or WALLED == CHANGING) and not (SUNLIT or FED or FORMULAS):
         species = zone.matter.shape[1]
         hot = history[0, species]
-        activities.put_matter(chemistry, zone, after.start, hot)
+        coefficients.put_matter(chemistry, zone, after.start, hot)
         _, capacity = activities.energy_of_zone(zone, y)
         left, _ = activities.outside_rate(zone, before, hot, y)
         right, _ = activities.outside_rate(zone, after, hot, y)

@@ -26,7 +26,7 @@ import numpy as np
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import ONE, Group, barrier, share, total_of
 from ergode.kinetics.kernel_options import EXCHANGES, FLOW, MOVING, SELF_HEATING, WALLED
-from ergode.kinetics.multistep import activities
+from ergode.kinetics.multistep import activities, coefficients
 from ergode.kinetics.multistep.factors import renew_factors, solve_trial
 from ergode.kinetics.multistep.lanes import row_of, rows_of
 from ergode.kinetics.multistep.nordsieck import MOST
@@ -165,7 +165,7 @@ def settled_gain(chemistry, zone, vectors, setting, gamma):
     y, history, species = vectors.y, vectors.history, zone.matter.shape[1]
     hot, steady = y[species], history[1, y.size] / vectors.gain[1]
     if FLOW == STIRRED or WALLED:  # whatever iteration was the last in the workspace
-        activities.put_matter(chemistry, zone, setting.start, hot)
+        coefficients.put_matter(chemistry, zone, setting.start, hot)
     rate, slope = activities.outside_rate(zone, setting, hot, y)
     gained = gamma * rate - steady
     if MOVING:

@@ -32,7 +32,7 @@ from ergode.kinetics.kernel_options import (
     SUNLIT,
     TIMED,
 )
-from ergode.kinetics.multistep import activities, corrector, nordsieck
+from ergode.kinetics.multistep import activities, coefficients, corrector, nordsieck
 from ergode.kinetics.multistep.conditions import (
     SMOOTH,
     after_jump,
@@ -119,7 +119,7 @@ def put_temperature(chemistry, zone, start, kept, amounts, species):
     `start` is the temperature at the start of the step.
     """
     hot = amounts[species]
-    activities.put_matter(chemistry, zone, start, hot)
+    coefficients.put_matter(chemistry, zone, start, hot)
     energy, capacity = activities.energy_of_zone(zone, amounts)
     amounts[species] = hot + (kept - energy) / capacity
     barrier(zone.group)
@@ -359,10 +359,11 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         conditions.inflow, conditions.motion,
     )  # fmt: skip
     put_formula_inputs(chemistry, zone, conditions, setting, 0, 0, 0.0)
+    coefficients.forget_heat(zone)
     if not SELF_HEATING:
-        activities.put_heat(chemistry, zone, setting, hot)
+        coefficients.put_heat(chemistry, zone, setting, hot)
     else:
-        activities.put_matter(chemistry, zone, hot, hot)
+        coefficients.put_matter(chemistry, zone, hot, hot)
         energy, _ = activities.energy_of_zone(zone, y)
         setting = with_energy(setting, hot, energy)
     if EXCHANGES:
@@ -387,7 +388,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 setting = setting_over_time(conditions, zone, sums, setting, below, below, since)
                 put_formula_inputs(chemistry, zone, conditions, setting, below, below, since)
                 if not SELF_HEATING:
-                    activities.put_heat(chemistry, zone, setting, setting.start)
+                    coefficients.put_heat(chemistry, zone, setting, setting.start)
             h = begin(chemistry, zone, vectors, setting, h)
             order, waiting, failures, restarts = 1, 2, 0, False
         if taken + repeated >= max_steps:
@@ -403,7 +404,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             setting = setting_over_time(conditions, zone, sums, setting, below, last, since + h)
             put_formula_inputs(chemistry, zone, conditions, setting, below, last, since + h)
             if not SELF_HEATING:
-                activities.put_heat(chemistry, zone, setting, setting.start)
+                coefficients.put_heat(chemistry, zone, setting, setting.start)
         nordsieck.predict(history, order, group)
         constants = nordsieck.put_coefficients(gain, past, order, h)
         state, kept = corrector.correct(
@@ -464,11 +465,11 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
         )
         if SELF_HEATING:
             hot = history[0, species]
-            activities.put_matter(chemistry, zone, setting.start, hot)
+            coefficients.put_matter(chemistry, zone, setting.start, hot)
             energy = setting.energy
             if not (setting.start > zone.between[0] and setting.start <= zone.between[1]):
                 zone.between[0], zone.between[1] = math.inf, -math.inf
-                activities.put_matter(chemistry, zone, hot, hot)
+                coefficients.put_matter(chemistry, zone, hot, hot)
                 energy, _ = activities.energy_of_zone(zone, y)
                 if EXCHANGES:
                     history[0, count] = energy

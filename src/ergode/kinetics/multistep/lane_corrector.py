@@ -37,6 +37,7 @@ class Numbers(NamedTuple):
     size: np.ndarray  # a norm
     constant: np.ndarray  # its factor
     given: np.ndarray  # as in `Setting`, as are all that follow
+    sunlight: np.ndarray
     start: np.ndarray
     energy: np.ndarray
     squeeze: np.ndarray
@@ -66,7 +67,7 @@ def numbers_of(size, factor_count):
     return Numbers(
         row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1),
         row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1), row_of(1),
-        row_of(1), row_of(size), row_of(factor_count),
+        row_of(1), row_of(1), row_of(size), row_of(factor_count),
     )  # fmt: skip
 
 
@@ -88,11 +89,11 @@ def put(row, lane, value):
 def zone_at(zone, lane):
     """The workspace of one lane."""
     return Zone(
-        lane_of(zone.exponential, lane), lane_of(zone.slots, lane), zone.slopes,
+        lane_of(zone.exponential, lane), lane_of(zone.slots, lane), lane_of(zone.slopes, lane),
         lane_of(zone.partners, lane), lane_of(zone.falloff, lane), lane_of(zone.packed, lane),
         lane_of(zone.between, lane), lane_of(zone.hot, lane), lane_of(zone.matter, lane),
         lane_of(zone.activity, lane), lane_of(zone.rate, lane), lane_of(zone.derivative, lane),
-        zone.partial, zone.memory, zone.work, zone.group,
+        zone.partial, lane_of(zone.memory, lane), zone.work, zone.group,
     )  # fmt: skip
 
 

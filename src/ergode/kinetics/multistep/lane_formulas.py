@@ -28,12 +28,14 @@ from ergode.kinetics.kernel_options import (
     COMPRESSED,
     EXCHANGES,
     FLOW,
+    FORMULAS,
     SELF_HEATING,
+    SUNLIT,
     SWEPT,
     TIMED,
     WALLED,
 )
-from ergode.kinetics.multistep import activities, corrector, formulas, nordsieck
+from ergode.kinetics.multistep import activities, coefficients, corrector, formulas, nordsieck
 from ergode.kinetics.multistep.conditions import (
     SMOOTH,
     after_jump,
@@ -54,6 +56,7 @@ from ergode.kinetics.multistep.lane_corrector import (
 from ergode.kinetics.multistep.lanes import WIDTH
 from ergode.kinetics.multistep.outside import begin_kept, put_first
 from ergode.kinetics.network.projection import conserved
+from ergode.kinetics.physics.formulas import put_inputs
 from ergode.kinetics.tables import CLOSED
 
 # --- device functions -----------------------------------------------------------------------------
@@ -109,7 +112,8 @@ def setting_of(conditions, numbers):
     if SWEPT:
         factors = numbers.factors
     return activities.Setting(
-        factors, numbers.given[0], 1.0, numbers.start[0], numbers.energy[0],
+        factors, numbers.given[0], numbers.sunlight[0] if SUNLIT else 1.0, numbers.start[0],
+        numbers.energy[0],
         numbers.squeeze[0], numbers.passage[0], numbers.around[0], numbers.renewal[0],
         numbers.inflow, (),
     )  # fmt: skip
@@ -121,7 +125,7 @@ def setting_at(setting, numbers, lane):
     if SWEPT:
         factors = lane_of(numbers.factors, lane)
     return activities.Setting(
-        factors, lane_of(numbers.given, lane)[0], setting.sunlight,
+        factors, lane_of(numbers.given, lane)[0], lane_of(numbers.sunlight, lane)[0],
         lane_of(numbers.start, lane)[0], lane_of(numbers.energy, lane)[0],
         lane_of(numbers.squeeze, lane)[0], lane_of(numbers.passage, lane)[0],
         lane_of(numbers.around, lane)[0], lane_of(numbers.renewal, lane)[0],
@@ -129,11 +133,21 @@ def setting_at(setting, numbers, lane):
     )  # fmt: skip
 
 
-def put_conditions(numbers, lane, conditions, below, last, since):
+def put_conditions(chemistry, zone, numbers, lane, conditions, below, last, since):
     """Put what changes in time for the zone of a lane (see `setting_over_time`)."""
     times = conditions.times
     put(numbers.given, lane, history_at(times, conditions.density, below, last, since))
-    put(numbers.squeeze, lane, history_at(times, conditions.compression, below, last, since))
+    light = 1.0
+    if SUNLIT:
+        light = history_at(times, conditions.sunlight, below, last, since)
+        put(numbers.sunlight, lane, light)
+    if COMPRESSED:
+        put(numbers.squeeze, lane, history_at(times, conditions.compression, below, last, since))
+    if TIMED and not SELF_HEATING:
+        put(numbers.start, lane, history_at(times, conditions.temperature, below, last, since))
+    if FORMULAS:
+        memory = lane_of(zone.memory, lane)
+        put_inputs(chemistry.laws.rates, conditions, light, below, last, since, memory, ONE)
 
 
 def temperature_at_start(zone, temperature, out):
@@ -184,9 +198,11 @@ def place_zone(
     conserved(chemistry.invariants, y, own.gram, ONE)
     hot = temperature_at_start(zone, conditions.temperature[0], out)
     matter.between[0], matter.between[1] = math.inf, -math.inf
+    coefficients.forget_heat(matter)
     put(numbers.given, lane, conditions.density[0])
-    if TIMED:
-        put_conditions(numbers, lane, conditions, 0, 0, 0.0)
+    put(numbers.start, lane, hot)
+    if TIMED or SUNLIT or FORMULAS:
+        put_conditions(chemistry, zone, numbers, lane, conditions, 0, 0, 0.0)
     if WALLED:
         put(numbers.passage, lane, conditions.wall[0])
         put(numbers.around, lane, conditions.wall[1])
@@ -199,11 +215,10 @@ def place_zone(
         for i in range(into.size):
             into[i] = conditions.inflow[i]
         put(numbers.renewal, lane, into[chemistry.invariants.shape[1] + 1])
-    put(numbers.start, lane, hot)
     put(numbers.h, lane, whole)
     put(numbers.ends, lane, 1.0)
     if SELF_HEATING:
-        activities.put_matter(chemistry, matter, hot, hot)
+        coefficients.put_matter(chemistry, matter, hot, hot)
         energy, _ = activities.energy_of_zone(matter, y)
         put(numbers.energy, lane, energy)
         if EXCHANGES:
@@ -255,7 +270,10 @@ def put_weights_of_some(absolute, rtol, history, ends, weight):
 
 
 @noinline_cpu
-def prepare(vectors, numbers, course, iteration, conditions, grid, rtol, max_steps, outcome):
+def prepare(
+    chemistry, zone, vectors, numbers, course, iteration, conditions, grid, rtol, max_steps,
+    outcome,
+):  # fmt: skip
     """Put the coefficients of the steps of all lanes; zones that are done or fail end.
 
     Returns whether a zone has ended.
@@ -288,7 +306,7 @@ def prepare(vectors, numbers, course, iteration, conditions, grid, rtol, max_ste
                         h = shorter
                         put(numbers.h, lane, h)
                     course.last[lane], course.ends[lane] = last, ends
-                    put_conditions(numbers, lane, history, below, last, since + h)
+                    put_conditions(chemistry, zone, numbers, lane, history, below, last, since + h)
                 found = nordsieck.put_coefficients(own.gain, own.past, course.order[lane], h)
                 constants = course.constants[lane]
                 constants[0], constants[1] = found.own, found.lower
@@ -364,7 +382,7 @@ def find_errors(chemistry, zone, vectors, numbers, course, iteration, setting, g
 
 
 @noinline_cpu
-def reject(vectors, numbers, course, iteration, conditions, lane, error):
+def reject(chemistry, zone, vectors, numbers, course, iteration, conditions, lane, error):
     """Undo the prediction of a step and choose a shorter one, or a new Jacobian."""
     converged = iteration.state[lane] == corrector.CONVERGED
     if not converged and not iteration.fresh[lane]:
@@ -389,7 +407,7 @@ def reject(vectors, numbers, course, iteration, conditions, lane, error):
         h[0] *= 0.1
         if TIMED:
             below, since = course.below[lane], course.since[lane]
-            put_conditions(numbers, lane, conditions, below, below, since)
+            put_conditions(chemistry, zone, numbers, lane, conditions, below, below, since)
         course.restarts[lane], iteration.anew[lane] = True, True
         return
     h[0] *= factor
@@ -434,10 +452,10 @@ def accept(
     if SELF_HEATING:
         hot = history[0, species]
         if not (hot > matter.between[0] and hot <= matter.between[1]):
-            activities.put_matter(chemistry, matter, mine.start, hot)
+            coefficients.put_matter(chemistry, matter, mine.start, hot)
         if not (mine.start > matter.between[0] and mine.start <= matter.between[1]):
             matter.between[0], matter.between[1] = math.inf, -math.inf
-            activities.put_matter(chemistry, matter, hot, hot)
+            coefficients.put_matter(chemistry, matter, hot, hot)
             energy, _ = activities.energy_of_zone(matter, own.y)
             put(numbers.energy, lane, energy)
             if EXCHANGES:
@@ -450,7 +468,7 @@ def accept(
         below, sums = course.below[lane], chemistry.invariants.shape[0]
         following = setting_over_time(conditions, matter, sums, mine, below, below, 0.0)
         if begins_anew(chemistry, matter, mine, following, history, own.y, h, own.weight):
-            put_conditions(numbers, lane, conditions, course.below[lane], course.below[lane], 0.0)
+            put_conditions(chemistry, zone, numbers, lane, conditions, below, below, 0.0)
             course.restarts[lane], course.most[lane] = True, formulas.FIRST_GROWTH
             return
     found = course.constants[lane]
@@ -492,16 +510,21 @@ def integrate_zones(
         if not some:
             break
         setting = setting_of(conditions, numbers)
-        if placed and not SELF_HEATING:
-            activities.put_heat(chemistry, zone, setting, setting.start)
+        if (placed or (TIMED and restarts)) and not SELF_HEATING:
+            coefficients.put_heat(chemistry, zone, setting, setting.start)
         put_weights_of_some(chemistry.absolute, rtol, history, numbers.ends[0], vectors.weight)
         numbers.ends[0] = 0.0
         if restarts:
             begin_some(chemistry, zone, vectors, numbers, course, setting)
-        if prepare(vectors, numbers, course, iteration, conditions, grid, rtol, max_steps, outcome):
+        if prepare(
+            chemistry, zone, vectors, numbers, course, iteration, conditions, grid, rtol,
+            max_steps, outcome,
+        ):  # fmt: skip
             continue
         if TIMED:
             setting = setting_of(conditions, numbers)
+            if not SELF_HEATING:
+                coefficients.put_heat(chemistry, zone, setting, setting.start)
         top = choose_lanes(numbers, course, iteration)
         predict_some(history, top, numbers.moves[0])
         for lane in range(WIDTH):
@@ -527,7 +550,7 @@ def integrate_zones(
                     )  # fmt: skip
                 else:
                     reject(
-                        vectors, numbers, course, iteration,
+                        chemistry, zone, vectors, numbers, course, iteration,
                         history_of(conditions, course.zone[lane]), lane, errors[lane],
                     )  # fmt: skip
 

@@ -39,7 +39,14 @@ from ergode.kinetics.kernel_options import (
     TIMED,
     WALLED,
 )
-from ergode.kinetics.launch import Problem, common_bindings, cpu_kernel, with_common_rows
+from ergode.kinetics.launch import (
+    Problem,
+    common_bindings,
+    cpu_kernel,
+    lit,
+    with_common_rows,
+    with_light,
+)
 from ergode.kinetics.multistep import by_group, room
 from ergode.kinetics.multistep.formulas import integrate_cpu
 from ergode.kinetics.multistep.lane_formulas import integrate_lanes_cpu
@@ -71,7 +78,7 @@ _WARPS = 8
 _SHARED = 800
 """Numbers of a zone in shared memory, at most."""
 
-_ALONE = COMPOSED, FED, FORMULAS, MIXTURES, MOVING, POWERS, SUNLIT, OWN_TOLERANCES
+_ALONE = FED, MOVING, OWN_TOLERANCES
 """With these, zones are integrated one at a time."""
 _FEWEST_UNKNOWNS = 8  # with three, lanes take a quarter longer; with eleven, half the time
 
@@ -114,12 +121,13 @@ class MultistepRunner:
             or any(bound[one] for one in _ALONE)
         )
         by_zone = by_zone or bound[FLOW] == PLUG or bound[WALLED] == CHANGING
-        by_zone = by_zone or (bound[TIMED] and (not bound[COMPRESSED] or bound[FLOW] != CLOSED))
+        by_zone = by_zone or (bound[TIMED] and bound[FLOW] != CLOSED)
         if by_zone:
             kernel, piece, grain, used = integrate_cpu, 1, None, alone
             history = with_common_rows(history, problem)
         else:
             kernel, piece, used[WIDTH] = integrate_lanes_cpu, LANES, LANES
+            used, history = used | lit(problem.mechanism), with_light(history, problem.mechanism)
             # A lane that is free takes the next zone of a range: long ranges keep lanes busy.
             ranges = 4 * device.core_count if device.core_count > 1 else 1
             grain = LANES * -(-zones.count // (LANES * ranges))

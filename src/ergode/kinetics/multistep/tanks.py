@@ -29,7 +29,7 @@ from ergode.core.group import ONE, barrier, meet, share, total_of
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_of, wall_at
 from ergode.kinetics.kernel_options import EXCHANGES, OWN_TOLERANCES, SELF_HEATING, SUNLIT
-from ergode.kinetics.multistep import activities, corrector, formulas, nordsieck
+from ergode.kinetics.multistep import activities, coefficients, corrector, formulas, nordsieck
 from ergode.kinetics.multistep.conditions import put_formula_inputs
 from ergode.kinetics.multistep.outside import begin_kept, put_first, work_of
 from ergode.kinetics.multistep.room import ARRAYS, clear
@@ -191,7 +191,7 @@ def begin_tank(net, k, out):
     zone.between[0], zone.between[1] = math.inf, -math.inf
     barrier(group)
     if SELF_HEATING:
-        activities.put_matter(net.chemistry, zone, hot, hot)
+        coefficients.put_matter(net.chemistry, zone, hot, hot)
         energy, _ = activities.energy_of_zone(zone, vectors.y)
         if group.rank == 0:
             own[ENERGY] = energy
@@ -227,13 +227,13 @@ def begin(net, span):
         for k in no_unroll(range(net.tanks)):
             tank = by_reference(in_hand(net, k))
             hot = tank.vectors.y[tank.zone.matter.shape[1]]
-            activities.put_matter(net.chemistry, tank.zone, tank.own[START], hot)
+            coefficients.put_matter(net.chemistry, tank.zone, tank.own[START], hot)
             put_outflow(tank)
     for k in no_unroll(range(net.tanks)):
         tank = by_reference(in_hand(net, k))
         setting = setting_of(net, tank, k)
         if not SELF_HEATING:
-            activities.put_heat(net.chemistry, tank.zone, setting, setting.start)
+            coefficients.put_heat(net.chemistry, tank.zone, setting, setting.start)
         put_entering(net, tank, k)
         put_entering_sums(net, tank, k, False)
         h = min(h, formulas.begin(net.chemistry, tank.zone, tank.vectors, setting, span))
@@ -469,11 +469,11 @@ def end_step(net, k, order, h, now, grid, place, out):
         own[DEFECT] = defect
     if SELF_HEATING:
         hot = history[0, species]
-        activities.put_matter(net.chemistry, zone, setting.start, hot)
+        coefficients.put_matter(net.chemistry, zone, setting.start, hot)
         energy = setting.energy
         if not (setting.start > zone.between[0] and setting.start <= zone.between[1]):
             zone.between[0], zone.between[1] = math.inf, -math.inf
-            activities.put_matter(net.chemistry, zone, hot, hot)
+            coefficients.put_matter(net.chemistry, zone, hot, hot)
             energy, _ = activities.energy_of_zone(zone, vectors.y)
         barrier(group)
         if group.rank == 0:

@@ -15,7 +15,7 @@ import numpy as np
 from ergode.core.compiler.programs import Operation, Step, depth_of, programs_arrays, steps_of
 from ergode.core.compiler.trees import copied
 from ergode.core.errors import ModelError
-from ergode.kinetics.compositions import molar_masses
+from ergode.kinetics.compositions import molar_masses, on_surface
 from ergode.kinetics.tables import DENSITY, FIRST_OF_PARAMETERS, SUNLIGHT, TEMPERATURE, Formulas
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import Expression
@@ -127,7 +127,8 @@ class FormulaGatherer:
         if name == "time":
             return [(Operation.TIME, 0)]
         if name == "pressure":
-            every = sum_of(tuple((one.name, 1.0) for one in species))
+            gas = zip(species, on_surface(self._network), strict=True)
+            every = sum_of(tuple((one.name, 1.0) for one, on in gas if not on))
             constant = (Operation.CONSTANT, GAS_CONSTANT)
             return [*every, constant, (Operation.MULTIPLY, 0), hot, (Operation.MULTIPLY, 0)]
         assert name == "density"

@@ -10,6 +10,7 @@ import numpy as np
 
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError
+from ergode.kinetics.compositions import on_surface
 from ergode.kinetics.network.composed_tables import ComposedGatherer
 from ergode.kinetics.network.formulas import FormulaGatherer, Sum
 from ergode.kinetics.network.mechanism import reactants_of
@@ -437,6 +438,9 @@ def _forward(
 
 def _efficiencies(network: ReactionNetwork, sets: Iterable[_Set]) -> np.ndarray:
     found = [np.full(len(network.species), default) for _, default, _, _ in sets]
+    for i in np.flatnonzero(on_surface(network)):
+        for row in found:
+            row[i] = 0.0  # no collision partner
     for row, (named, _, _, _) in zip(found, sets, strict=True):
         for name, value in named:
             row[_place(network, name)] = value

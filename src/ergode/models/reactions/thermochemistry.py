@@ -11,6 +11,7 @@ import numpy as np
 
 from ergode.core.errors import ModelError
 from ergode.core.words import counted
+from ergode.models.constants import GAS_CONSTANT, STANDARD_ATMOSPHERE
 
 Ranges = tuple[tuple[float, tuple[float, ...]], ...]
 
@@ -167,6 +168,79 @@ class Nucleus:
             )
         if self.partition and min(self.partition) <= 0:
             raise ModelError(f"a partition function is {min(self.partition)}; expected more than 0")
+
+
+@dataclass(frozen=True)
+class SurfacePolynomials(NasaPolynomials):
+    """Thermochemistry of a species that sits on a surface, as a site does.
+
+    Its amount in a zone is a coverage, and its concentration that per volume of the gas
+    [mol/cm3]. It takes no part in the pressure, and is no collision partner.
+
+    Parameters
+    ----------
+    full_coverage : float
+        Concentration at which the species covers the whole surface [mol/cm3]: the density of sites
+        [mol/cm2], times the area of the surface over the volume of the gas [1/cm], over the number
+        of sites that a molecule takes.
+
+    Notes
+    -----
+    The other parameters are those of `NasaPolynomials`, for a standard state of full coverage.
+
+    References
+    ----------
+    R. J. Kee, M. E. Coltrin, P. Glarborg, "Chemically Reacting Flow" (2003), section 11.3.
+
+    Examples
+    --------
+    >>> import ergode
+    >>> row = (2.5, 0.0, 0.0, 0.0, 0.0, -1000.0, 1.0)
+    >>> site = ergode.SurfacePolynomials(row, row, 1000.0, {"Pt": 1}, full_coverage=2.7e-9 * 10)
+    >>> ergode.Species("PT_S", thermochemistry=site).name
+    'PT_S'
+    """
+
+    full_coverage: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.full_coverage < math.inf:
+            raise ModelError(
+                f"full_coverage of a species on a surface is {self.full_coverage!r}; expected a "
+                "positive number [mol/cm3]"
+            )
+
+    def __hash__(self) -> int:
+        return hash((super().__hash__(), self.full_coverage))
+
+    @property
+    def ranges(self) -> Ranges:
+        """As of a gas with the same partition function per volume and the same internal energy."""
+        shift = 1.0 + math.log(self.full_coverage * GAS_CONSTANT / STANDARD_ATMOSPHERE)
+        return tuple(
+            (end, (*row[:2], row[2] + 1.0, *row[3:8], row[8] + shift))
+            for end, row in super().ranges
+        )
+
+
+# g/mol; IUPAC 2021, abridged.
+_ATOMIC_WEIGHTS = {
+    "H": 1.008, "D": 2.014, "He": 4.002602, "Li": 6.94, "B": 10.81, "C": 12.011, "N": 14.007,
+    "O": 15.999, "F": 18.998403, "Ne": 20.1797, "Na": 22.989769, "Mg": 24.305, "Al": 26.981538,
+    "Si": 28.085, "P": 30.973762, "S": 32.06, "Cl": 35.45, "Ar": 39.95, "K": 39.0983, "Fe": 55.845,
+    "Br": 79.904, "Kr": 83.798, "I": 126.90447, "Xe": 131.293, "E": 5.485799e-4,
+}  # fmt: skip
+
+
+def mass_of_atoms(composition: Mapping[str, float]) -> float:
+    """Molar mass [g/mol] of these atoms."""
+    total = 0.0
+    for element, count in composition.items():
+        if element not in _ATOMIC_WEIGHTS:
+            raise ModelError(f"the element '{element}' is not in the table of atomic weights")
+        total += count * _ATOMIC_WEIGHTS[element]
+    return total
 
 
 Molecule = NasaPolynomials | Nasa9Polynomials
