@@ -271,8 +271,6 @@ def math_inf(x):
 
 def test_what_only_a_fixed_grid_can_do_is_refused():
     prior = ergode.Gaussian([0.0, 0.0], [1.0, 1.0])
-    with pytest.raises(ergode.PlanError, match="without process noise given by a function"):
-        flow(prior, [0.0, 1.0], process_noise=lambda t, y, p: (1.0, 1.0))
     with pytest.raises(ergode.PlanError, match="without a region"):
         flow(prior, [0.0, 1.0], region=first_of)
     with pytest.raises(ergode.PlanError, match="threshold has no effect"):

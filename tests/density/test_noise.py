@@ -171,7 +171,7 @@ def test_function_of_noise_on_a_turned_grid():
         ergode.density.propagate(
             ergode.fields.duffing(), ergode.Gaussian([0, 0], [1, 1]), times=[0, 1],
             parameters={"damping": 1, "stiffness": 1, "hardening": 1}, process_noise=both,
-            axes=np.array([[0.6, -0.8], [0.8, 0.6]]),
+            axes=np.array([[0.6, -0.8], [0.8, 0.6]]), scheme="split",
         )  # fmt: skip
 
 

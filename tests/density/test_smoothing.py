@@ -172,7 +172,6 @@ def test_each_density_of_a_bank_is_that_of_a_call_alone():
     ("options", "said"),
     [
         ({"scheme": "split"}, "forgets where mass came from"),
-        ({"process_noise": lambda t, y, p: (0.1, 0.1)}, "without process noise given by a func"),
         ({"region": lambda y, t, p: (y[0],)}, "without walls"),
         ({"measurements": []}, "no effect without measurements"),
     ],

@@ -18,7 +18,7 @@ import density_linear
 import numpy as np
 import pytest
 from fresh import fresh_seeds
-from scipy.linalg import block_diag
+from scipy.linalg import block_diag, expm
 
 import ergode
 from ergode.core.errors import ErgodeWarning
@@ -379,6 +379,41 @@ def test_fields_with_noise(device):
 @DEVICES
 def test_noise_by_a_function_and_any_likelihood(device):
     judged(judge_noise(seed, 1 + seed % 2, device, True) for seed in range(600, 616))
+
+
+def seven(t, y, p):
+    return tuple(sum(p[7 * i + k] * y[k] for k in range(7)) for i in range(7))
+
+
+@pytest.mark.exhaustive
+@DEVICES
+def test_seven_variables_with_noise_are_those_of_kalman(device):
+    """Measured with errors of one, a tenth and a hundredth."""
+    rng = np.random.default_rng(3)
+    drift = rng.normal(0, 0.4, (7, 7)) - 0.2 * np.eye(7)
+    noise, wide = np.diag(rng.uniform(0.05, 0.2, 7)), np.diag(rng.uniform(0.5, 2.0, 7))
+    prior, mean = ergode.Gaussian(np.arange(7.0), wide), np.arange(7.0)
+    block = np.block([[-drift, noise], [np.zeros((7, 7)), drift.T]])
+    move = expm(0.5 * drift)
+    grown = move @ expm(0.5 * block)[:7, 7:]
+    seen, evidences = [], []
+    for time, variance in ((0.5, 1.0), (1.0, 0.01), (1.5, 1e-4)):
+        mean, wide = move @ mean, move @ wide @ move.T + grown
+        spread = wide[0, 0] + variance
+        value = mean[0] + 1.5 * np.sqrt(spread)
+        seen.append(ergode.Measurement(time, COMPONENTS[0], value, variance))
+        evidences.append(-0.5 * (1.5**2 + np.log(2 * np.pi * spread)))
+        gain = wide[:, 0] / spread
+        mean, wide = mean + gain * (value - mean[0]), wide - spread * np.outer(gain, gain)
+    names = [f"y{k}" for k in range(7)], [f"p{k}" for k in range(49)]
+    field = ergode.VectorField(seven, *names)
+    *moments, found = run(
+        field, prior.mean, prior.covariance, np.ones(7), drift.ravel(), device, times=[0.0, 1.5],
+        measurements=seen, process_noise=np.diag(noise),
+    )  # fmt: skip
+    exact = [prior.mean, mean], [prior.covariance, wide]
+    wrong, counts = compared("seed 3: seven variables", moments, exact, found, evidences)
+    assert not wrong and counts["trusted"] == 1
 
 
 @pytest.mark.slow

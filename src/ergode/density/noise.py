@@ -98,18 +98,12 @@ def noise_of(value: Any, field: VectorField, *, may_cross: bool = False) -> Nois
     return Noise(matrix) if matrix.any() else None
 
 
-def check_noise(
-    noise: Noise | None,
-    lattices: Sequence[Lattice],
-    priors: Sequence[Prior],
-    times: np.ndarray,
-    parameters: np.ndarray,
-) -> None:
-    """Refuse invalid noise, and noise that the grids of several densities cannot represent.
+def check_noise(noise: Noise | None, lattices: Sequence[Lattice], times: np.ndarray) -> None:
+    """Refuse noise that the grids of several densities cannot represent.
 
-    Raises a ModelError if a function is negative or not finite at a prior. Raises a PlanError if
-    the noise is a function, but the grid's axes are not the variables; the noise is too large for
-    the widths of the cells; or it acts along different axes of different grids.
+    Raises a PlanError if the noise is a function, but the grid's axes are not the variables; the
+    noise is too large for the widths of the cells; or it acts along different axes of different
+    grids.
     """
     if noise is None:
         return
@@ -130,11 +124,19 @@ def check_noise(
             f"process_noise spreads the density over a cell in {0.5 / spread:.3g} of time, which "
             f"would take {2 * spread * np.ptp(times) / LONGEST:.1e} steps; use larger widths"
         )
+
+
+def check_function_of_noise(
+    noise: Noise | None, priors: Sequence[Prior], time: float, parameters: np.ndarray
+) -> None:
+    """Refuse noise by a function that is negative or not finite at a prior, by a ModelError."""
+    if noise is None or noise.function is None:
+        return
     for prior, row in zip(priors, parameters, strict=True):
         reach = 2.0 * np.diag(np.sqrt(np.diag(prior.covariance)))
         others = (*(prior.mean + reach), *(prior.mean - reach)) if noise.is_crossed else ()
         for state in (prior.mean, *others):
-            _check_at(noise, state, float(times[0]), row)
+            _check_at(noise, state, time, row)
 
 
 def _check_at(noise: Noise, mean: np.ndarray, time: float, parameters: np.ndarray) -> None:

@@ -61,14 +61,14 @@ results.register(
         Variable(
             "mean_error", _TIME, "floating", "1",
             "how far the mean is from that of points that follow the flow, in deviations: the "
-            "largest of all variables; missing with walls or noise by a function, after a "
-            "measurement, and if the density moved too little to be smeared",
+            "largest of all variables; missing with walls, after a measurement, and if the density "
+            "moved too little to be smeared",
         ),
         Variable(
             "deviation_error", _TIME, "floating", "1",
             "relative error of the deviations by points that follow the flow: the largest of all "
-            "variables; missing with walls or noise by a function, after a measurement, and if "
-            "the density moved too little to be smeared",
+            "variables; missing with walls, after a measurement, and if the density moved too "
+            "little to be smeared",
         ),
         Variable(
             "approach_probability", (SWEPT, "radius"), "floating", "1",

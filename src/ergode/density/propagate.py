@@ -27,7 +27,7 @@ from ergode.density.flow.solve import FlowSolver
 from ergode.density.grid.lattice import Lattice
 from ergode.density.initial import check_lattices, directions, lay_lattice
 from ergode.density.methods import GRIDS, METHODS, SchemeName
-from ergode.density.noise import Noise, check_noise, noise_of
+from ergode.density.noise import Noise, check_function_of_noise, check_noise, noise_of
 from ergode.density.record import together
 from ergode.density.resolution import SHARPEST, across, measured_scale, resolving_width
 from ergode.density.solve import Solver, measurement_warning
@@ -338,6 +338,7 @@ def propagate(
             "a region is for noise without covariances that depend on the state; give "
             "process_noise as a matrix, or as a function that returns variances"
         )
+    check_function_of_noise(noise, asked.priors, float(grid[0]), values)
     check_range({name: layout.rows[name] for name in field.parameters} | {"times": grid}, precision)
     given = {
         "width": width is not None, "threshold": threshold is not None,
@@ -383,7 +384,7 @@ def propagate(
     each = closed(each, periods)
     check_lattices(each + _moved(each, asked), precision)
     if on_grid is not None:
-        check_noise(on_axes, each, asked.priors, grid, values)
+        check_noise(on_axes, each, grid)
     check_threshold(threshold, retained)
     jumps = whole.decided("maneuvers", noted(asked.maneuvers))
     if on_grid is None:

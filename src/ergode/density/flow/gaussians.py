@@ -183,7 +183,8 @@ def kick(index, time, root, random, frames, points):
             left = q[i * DIMENSION + j] - sum(row[k] * rows[j][k] for k in range(j))
             row = row + (left / rows[j][j] if rows[j][j] > 0.0 else real(0.0),)  # noqa: RUF005
         left = q[i * DIMENSION + i] - sum(row[k] * row[k] for k in range(i))
-        rows = rows + (row + (math.sqrt(max(left, real(0.0))),),)  # noqa: RUF005
+        # Where noise is not defined, a point has none.
+        rows = rows + (row + (math.sqrt(left) if left > 0.0 else real(0.0),),)  # noqa: RUF005
     for i in unroll(range(DIMENSION)):
         points[i, 0, index] += root * sum(rows[i][j] * random[j, index] for j in range(i + 1))
 
