@@ -138,7 +138,7 @@ class EventEnsemble(Ensemble):
                 self._happened_room = with_room(self._happened_room, cases.happened.count)
                 continue
             happened = Happened(*(each[:done] for each in cases.happened))
-            cases = Cases(*(each[:done] for each in cases[:-1]), happened)
+            cases = Cases._make([*(each[:done] for each in cases[:-1]), happened])
             return (counts[:done], cases), work[:done].sum(axis=0)
 
     def _arguments(

@@ -55,7 +55,8 @@ def births_of(
     share = np.zeros((len(models), len(model.compartments)), precision)
     outside = np.isin(model.compartments, model.outside).astype(np.uint8)
     if model.unborn is None:
-        return Births(np.int64(-1), share[0], *np.zeros((2, 1), np.int64), outside)
+        none = np.zeros(1, np.int64)
+        return Births(np.int64(-1), share[0], none, none, outside)
     for row, one in zip(share, models, strict=True):
         for name, value in one.births_by.items():
             row[model.index[name]] = value
