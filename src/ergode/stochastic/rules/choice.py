@@ -36,7 +36,6 @@ def _number(words, second, count):
     return min(np.int64(u * np.float64(count)), np.int64(count) - 1)
 
 
-@noinline_cpu
 def _block(i, draw, seed, replicate):
     entity = (np.uint64(draw) >> np.uint64(32)) | (np.uint64(i) << np.uint64(32))
     return draw_words(seed, replicate, entity, PLACE, np.uint32(draw))
@@ -52,7 +51,6 @@ def _set_places(p, v, n, first, w, state):
         state.places[w, at(first + k)] = place_of(v, k, 0, w, state)
 
 
-@noinline_cpu
 def _take(p, k, i, first, w, state):
     """Choose entry `k` of a list as number `i` of what is chosen; returns its root."""
     start = state.variant_starts[at(p)]
@@ -108,7 +106,6 @@ def _has_centre(p, v, offset, first, w, state):
     return True
 
 
-@noinline_cpu
 def _second_is_in(p, second, size, w, state):
     """Whether a second part is in the queue, beside the first part that is found."""
     before, others = np.int64(state.sizes[at(p)]), np.int64(state.sizes[at(second)])

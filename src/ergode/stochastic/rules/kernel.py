@@ -144,7 +144,6 @@ def _remove(n, w, state):
     _discard(n, w, state)
 
 
-@noinline_cpu
 def _discard(n, w, state):
     leave(n, w, state)
     kind = state.kinds[at(n)]
@@ -218,7 +217,6 @@ def _start(t, one, plan, net, interruptions, work, waiting, state):
     return _pass_break(t, 0, t, 0, one, plan, net, interruptions, work, waiting, state)
 
 
-@noinline_cpu
 def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, waiting, state):
     _prepare(one.worker, moment_of(t, after), one.point, net, work, state)
     soonest, side = next_break(one.worker, t, after, one.point, net, interruptions, work, waiting)
@@ -228,7 +226,6 @@ def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, wa
 # ---- what is observed
 
 
-@noinline_cpu
 def _at_root(c, n, size, w, state):
     """In how many ways a counted pattern is at a root; a second part is anywhere in the queue."""
     p, second = np.int64(state.counted[at(c), 0]), np.int64(state.counted[at(c), 1])

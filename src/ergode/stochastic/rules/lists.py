@@ -51,7 +51,6 @@ def renew(p, n, w, state):
             _drop(p, base, entry, position, w, state)
 
 
-@noinline_cpu
 def _drop(p, base, entry, position, w, state):
     """Take an entry out of a list; the last one moves to its place."""
     last = state.counts[w, at(p)] - 1
