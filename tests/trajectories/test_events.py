@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ergode
+from ergode.core.errors import ModelError
 from ergode.core.status import Status
 from ergode.trajectories import Maximum, Mean, Minimum, Observable, TimeAbove, ZeroCrossing
 from ergode.trajectories.steppers import observing
@@ -37,6 +38,10 @@ def begin(t, y, p):
 
 def update(s, t, y, f, t1, y1, f1, p):
     return s[0] + 0.5 * (t1 - t) * (y[0] ** 2 + y1[0] ** 2), s[1]
+
+
+def spin(i, t, y, p):
+    return y[1] if i == 0 else -y[0]
 
 
 def power(s, t, y, p):
@@ -89,6 +94,35 @@ def test_terminal_event_leaves_nan_and_says_so():
     assert np.isfinite(result["state"].values[0, :5]).all()
     assert list(result["event"].values) == ["height"]
     result.ergode.raise_for_status()
+
+
+def test_the_third_occurrence_ends_a_run():
+    """Of named variables with an effect, and of an array without one."""
+    result = solve(
+        BALL, times=[0.0, 5.0], initial={"height": 1.0, "speed": 0.0}, record=4,
+        parameters={"gravity": 9.81, "restitution": [0.8, 0.9]},
+        events=[ZeroCrossing(height, -1, bounce, terminal=3, name="impact")],
+    )  # fmt: skip
+    np.testing.assert_array_equal(result["status"], Status.STOPPED)
+    np.testing.assert_array_equal(result["event_count"], 3)
+    restitution = np.array([0.8, 0.9])
+    third = math.sqrt(2 / 9.81) * (1 + 2 * restitution + 2 * restitution**2)
+    np.testing.assert_allclose(result["event_time"].values[:, 0, 2], third, rtol=1e-9)
+    with pytest.raises(ModelError, match="terminal is -1; expected True, False, or how many"):
+        ZeroCrossing(height, terminal=-1)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_third_occurrence_ends_a_run_of_arrays(count):
+    """In a thread of its own, and in lanes."""
+    field = ergode.VectorField(component=spin, variables=("x", 2))
+    result = solve(
+        field, times=[0.0, 20.0], initial={"x": np.tile([1.0, 0.0], (count, 1))}, rtol=1e-9,
+        events=[ZeroCrossing(height, 0, terminal=3), ZeroCrossing(height, 1, name="up")], record=1,
+    )  # fmt: skip
+    np.testing.assert_array_equal(result["status"], Status.STOPPED)
+    np.testing.assert_array_equal(result["event_count"], np.tile([3, 1], (count, 1)))
+    np.testing.assert_allclose(result["event_time"].values[:, 0, 0], 2.5 * math.pi, rtol=1e-8)
 
 
 @pytest.mark.parametrize("options", [{"rtol": 1e-9, "atol": 1e-9}, {"method": "rk4", "step": 0.01}])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import check_distinct, check_switch, check_text, is_finite_number
+from ergode.core.arguments import check_distinct, check_text, is_finite_number
 from ergode.core.compiler.language import UserFunction
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.compiler.syntax import function_from_text
@@ -42,9 +42,10 @@ class ZeroCrossing(HoldsFunctions):
         given. If an effect carries the state across the surface of another event, this is a
         crossing: the other event occurs next, once. A result at the moment of an event is the state
         before it.
-    terminal : bool
-        Whether the event ends the trajectory. Its status is then ``STOPPED``, and later values are
-        NaN.
+    terminal : bool or int
+        Whether the event ends the trajectory, or how many occurrences end it: 3 is the third one.
+        Its status is then ``STOPPED``, and later values are NaN. With a number, occurrences are
+        those that ``event_count`` counts.
     name : str, optional
         Name in results. The default is the name of `function`, or "event" if it has none.
 
@@ -60,7 +61,7 @@ class ZeroCrossing(HoldsFunctions):
     Raises
     ------
     ModelError
-        The direction is not 0, 1 or -1, or `terminal` or `name` has a wrong type.
+        The direction is not 0, 1 or -1, `terminal` is negative, or it or `name` has a wrong type.
 
     Examples
     --------
@@ -84,7 +85,7 @@ class ZeroCrossing(HoldsFunctions):
     function: Callable[..., Any]
     direction: int = 0
     effect: Callable[..., tuple[Any, ...]] | None = None
-    terminal: bool = False
+    terminal: bool | int = False
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -96,7 +97,11 @@ class ZeroCrossing(HoldsFunctions):
             )
         if not is_finite_number(self.direction) or self.direction not in (-1, 0, 1):
             raise ModelError(f"direction is {self.direction!r}; expected -1, 0 or 1")
-        check_switch("ZeroCrossing", "terminal", self.terminal)
+        if not (isinstance(self.terminal, bool | int | np.integer) and self.terminal >= 0):
+            raise ModelError(
+                f"terminal is {self.terminal!r}; expected True, False, or how many occurrences end "
+                "a trajectory"
+            )
         check_text("ZeroCrossing", "name", self.name)
         if not self.name:
             name = getattr(self.function, "__name__", "event")
@@ -161,7 +166,7 @@ def bindings_of_events(
         inside_step.act: UserFunction(act, (len(field.variables),), len(field.parameters)),
     }
     if events:
-        bindings[inside_step.ENDS] = tuple(bool(event.terminal) for event in events)
+        bindings[inside_step.ENDS] = tuple(int(event.terminal) for event in events)
     if edges:
         bindings[inside_step.EDGES] = edges
     return bindings

@@ -223,7 +223,8 @@ def settle(inside, end, g0, g1, me, cursor, run, out, noise):
                 if due[e] and not had[e]:
                     _record(e, _time_of(stop, inside), y3, me, run, out)
                     if ACTS[e]:
-                        outcome = STOPPED if ENDS[e] else outcome
+                        if ENDS[e] == 1 or (ENDS[e] > 1 and out.hit_counts[e, me] >= ENDS[e]):
+                            outcome = STOPPED
                         changed = act(real(e), t2, y3, delayed(t2, y3, history, p), p)
                         y3 = tuple(real(changed[i]) for i in range(VARIABLES))
             had = due

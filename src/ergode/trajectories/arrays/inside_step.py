@@ -426,7 +426,7 @@ def _act(me, inside, t2, stop, hit_counts, hits):
                     g[e, 1, _HAD] = real(1.0)
                 barrier(group)
                 if ACTS[e]:
-                    ended = ended or ENDS[e]
+                    ended = ended or ENDS[e] == 1 or (ENDS[e] > 1 and hit_counts[e, me] >= ENDS[e])
                     if group.rank == 0:
                         y = arranged(inside.stage[END], inside.begins, inside.shapes)
                         act(e, t2, y, inside.p, inside.constants)

@@ -133,7 +133,7 @@ def bindings_of_watched(field: VectorField, method: Method, control: Control) ->
         if any(own):
             bindings |= {
                 small.ACTING: True,
-                small.ENDS: tuple(bool(event.terminal) for event in events),
+                small.ENDS: tuple(int(event.terminal) for event in events),
                 inside_step.act: linked_function(change, acting),
             }
     degree = len(method.bindings[stepper.DENSE][0])
