@@ -109,10 +109,10 @@ def test_a_reactor_with_platinum():
         for k, time in enumerate(times[1:], 1):
             peer.advance(time)
             own = found.isel(zone=zone, time=k)
-            assert float(own["pressure"]) == pytest.approx(10.0 * vessel.phase.P, rel=1e-6)
+            assert float(own["pressure"]) == pytest.approx(10.0 * vessel.phase.P, rel=1e-8)
             covered = dict(zip(labels, own["coverage"].values, strict=True))
             theirs = walled.coverages
             for name, value in zip(surface.species_names, theirs, strict=True):
-                assert covered[name] == pytest.approx(value, rel=1e-4, abs=1e-7)
+                assert covered[name] == pytest.approx(value, rel=1e-6, abs=1e-8)
     # The sites are conserved, and so are the elements.
     np.testing.assert_allclose(found["coverage"].sum("species"), 1.0, rtol=1e-9)
