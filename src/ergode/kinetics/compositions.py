@@ -113,6 +113,7 @@ def molar_mass(known: Any) -> float:
     return 0.0 if isinstance(known, SurfacePolynomials) else mass_of_atoms(known.composition)
 
 
+@lru_cache(maxsize=32)
 def on_surface(network: ReactionNetwork) -> np.ndarray:
     """Which species are on a surface, bool [species_count]."""
     return np.array([isinstance(one.thermochemistry, SurfacePolynomials)
@@ -126,5 +127,5 @@ def check_no_surface(network: ReactionNetwork, what: str) -> None:
         name = network.species[int(np.argmax(there))].name
         raise ModelError(
             f"{what}, and the species '{name}' is on a surface; expected integrate and "
-            "of constant volume: heating=None or 'constant-volume'"
+            "closed zones of constant volume: heating=None or 'constant-volume'"
         )

@@ -255,6 +255,8 @@ def dataset_of(
         values["age"] = outcome.amounts[:, :, count + 1].copy()
     if zones.piston is not None:
         names += ["volume_ratio", "piston_velocity"]
+    if on_surface(network).any():
+        names.append("coverage")
     if options.state != "ideal":
         derived.now()
     values = _shaped(values, shape) | {name: derived[name] for name in names}
