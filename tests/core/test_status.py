@@ -41,7 +41,8 @@ def test_what_did_not_is_counted_and_explained():
         with_status(0, 3, 1, 3, 5).ergode.raise_for_status()
     assert str(caught.value) == (
         "2 of 5 replicates, first replicate 1: A value became infinite or not a number. "
-        "1 of 5 replicates, first replicate 4: A count exceeded what its type can hold."
+        "1 of 5 replicates, first replicate 4: A count exceeded what its type can hold, or "
+        "max_molecules."
     )
 
 

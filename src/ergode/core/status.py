@@ -26,7 +26,7 @@ class Status(IntEnum):
     NOT_RUN = 2, "The run was interrupted before this replicate began."
     NOT_FINITE = 3, "A value became infinite or not a number."
     TOO_MANY_STEPS = 4, "The limit on the number of steps, max_steps or max_firings, was reached."
-    OVERFLOW = 5, "A count exceeded what its type can hold."
+    OVERFLOW = 5, "A count exceeded what its type can hold, or max_molecules."
     INACCURATE = 6, "The error estimate exceeded its tolerance."
     STEP_TOO_SMALL = 7, "A step was so small that it did not change the time."
     STOPPED = 8, "An event ended the run before the last time."

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ergode.core.arguments import integer
+from ergode.core.arguments import did_you_mean, integer
 from ergode.core.errors import ModelError, ReadError
 from ergode.models.expressions import Expression, number_or_expression
 from ergode.models.reactions.network import ReactionNetwork
@@ -483,6 +483,9 @@ class _Reader:
         functions = self.named(
             "functions", self.function, {one.name: None for one in made.observables}
         )
+        known = {*parameters, *functions, "time"}
+        for line in self.blocks["functions"]:
+            self.check_names(line, self.function(line)[1], known)
         seeds = []
         for line, seed in zip(lines["species"], made.seeds, strict=True):
             if seed.is_fixed:
@@ -499,13 +502,23 @@ class _Reader:
                     line.number, f"the rate law '{law}' is of amounts of species, which are not "
                     "known without a network; write it as a function of observables",
                 )  # fmt: skip
-            rules.append(replace(rule, rate=self.formula(line, rule.rate).text))
+            rate = self.formula(line, rule.rate)
+            self.check_names(line, rate, known)
+            rules.append(replace(rule, rate=rate.text))
         return RuleModel(
             {name: tuple(sites) for name, sites in made.types.items()}, tuple(seeds), tuple(rules),
             tuple(made.observables),
             {name: one for name, one in functions.items() if one is not None}, parameters,
             self.file.stem,
         )  # fmt: skip
+
+    def check_names(self, line: _Line, formula: Expression, known: set[str]) -> None:
+        """Raise a ReadError if a formula has a name that the file does not explain."""
+        for name in sorted(formula.names - known):
+            raise self.error(
+                line.number, f"'{name}' is no parameter, observable or function"
+                f"{did_you_mean(name, known)}",
+            )  # fmt: skip
 
     def network(self) -> ReactionNetwork:
         """The network that the file describes."""

@@ -315,6 +315,7 @@ def test_how_realizations_end(write):
         ("$", {}, ReadError, "line 14: a species of a fixed amount"),
         ("B(a) -> 0 Sat(k,c)", {}, ReadError, "line 18: the rate law 'Sat' is of amounts"),
         ("%x", {}, ReadError, "line 36: function 'f' has arguments"),
+        ("B(a) -> 0 kk", {}, ReadError, "line 18: 'kk' is no parameter, observable or function"),
         ("B(a)@C -> 0 k", {}, ReadError, "line 18: compartments are not supported"),
         ("B(a) -> 0 f()", {}, PlanError, "the observable 'large', which is of species"),
         ("B(a) -> 0 sin(time)", {}, PlanError, "a rate depends on the time"),

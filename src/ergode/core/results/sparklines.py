@@ -40,9 +40,9 @@ def _curves(dataset: xarray.Dataset) -> Iterator[tuple[str, str, Markup]]:
     name = next((one for one in (*_USUAL, *numbers) if one in numbers), None)
     if name is None:
         return
-    array = numbers[name]
-    time = next(dim for dim in _TIMES if dim in array.dims)
-    array = array.isel({time: _some(array.sizes[time], _POINTS)})
+    whole = numbers[name]
+    time = next(dim for dim in _TIMES if dim in whole.dims)
+    array = whole.isel({time: _some(whole.sizes[time], _POINTS)})
     moments = np.asarray(array[time].values, np.float64)
     label = next((dim for dim in _LABELS if dim in array.dims), None)
     others = [dim for dim in array.dims if dim not in (time, label)]
@@ -56,13 +56,15 @@ def _curves(dataset: xarray.Dataset) -> Iterator[tuple[str, str, Markup]]:
         known = np.isfinite(moments) & np.isfinite(low) & np.isfinite(high)
         if known.sum() > 1:
             title = str(array[label].values[k]) if label and label in array.coords else name
-            yield title, *_curve(title, moments[known], low[known], middle[known], high[known])
+            every = whole.isel({label: k}) if label else whole
+            picture = _curve(title, moments[known], low[known], middle[known], high[known])
+            yield title, _range(float(every.min()), float(every.max())), picture
 
 
 def _curve(
     title: str, moments: np.ndarray, low: np.ndarray, middle: np.ndarray, high: np.ndarray
-) -> tuple[str, Markup]:
-    """Range and picture of a median over time in its band."""
+) -> Markup:
+    """Picture of a median over time in its band."""
     least, most = float(low.min()), float(high.max())
     x = 1 + (_WIDTH - 2) * (moments - moments[0]) / (moments[-1] - moments[0])
 
@@ -72,7 +74,7 @@ def _curve(
 
     band = _path(np.append(x, x[::-1]), np.append(y(low), y(high)[::-1]))
     line = _path(x, y(middle))
-    return _range(least, most), _picture(
+    return _picture(
         f"{title} over time",
         f'<path d="{band}Z" fill="currentColor" fill-opacity=".2"/>'
         f'<path d="{line}" fill="none" stroke="currentColor" stroke-width="1.3"/>',

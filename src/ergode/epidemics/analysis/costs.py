@@ -36,8 +36,8 @@ def cost(counts: xarray.Dataset, prices: Mapping[str, float]) -> xarray.DataArra
     -------
     xarray.DataArray
         The dims of the counts, and ``item`` in place of ``tally``: one for each price. Sum over it
-        for the total. What lasts is integrated by the trapezoidal rule, with an error of second
-        order in the spacing of the time grid.
+        for the total. What lasts is integrated by the trapezoidal rule: it is as exact as the time
+        grid is fine. Where holds of days are short beside its spacing, use a finer grid.
 
     Raises
     ------

@@ -378,7 +378,7 @@ class CompartmentModel:
     def with_population(self, **options: Any) -> CompartmentModel:
         """The same model in a population whose size changes, or whose people change groups.
 
-        See `ergode.models.epidemic.demography.with_population`.
+        The reference page of compartment models has the options: births, deaths, groups, moves.
         """
         from ergode.models.epidemic.demography import with_population
 
