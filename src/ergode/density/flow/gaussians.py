@@ -116,10 +116,9 @@ def motion(t, y, frame, noise, manner):
     )
     w = _dual(columns)
     c = real(manner[0])
+    q = ()
     if LOCAL_NOISE:
         q = _mean_noise(t, y, frame, manner)
-    else:
-        q = tuple(noise[k // DIMENSION, k % DIMENSION] for k in range(DIMENSION * DIMENSION))
     bent = tuple(real(0.0) for d in range(DIMENSION))
     moved = ()
     for k in unroll(range(DIMENSION)):
@@ -132,7 +131,7 @@ def motion(t, y, frame, noise, manner):
         )
         moved = moved + tuple(
             (real(above[d]) - real(below[d])) / (2.0 * c)
-            + 0.5 * sum(q[d * DIMENSION + j] * (w[k][j] / wide[j]) for j in range(DIMENSION))
+            + 0.5 * sum(_element(noise, q, d, j) * (w[k][j] / wide[j]) for j in range(DIMENSION))
             for d in range(DIMENSION)
         )
     factor = real(manner[1]) / (2.0 * c * c)
@@ -140,6 +139,13 @@ def motion(t, y, frame, noise, manner):
     if KILLED:
         return _thinned(t, y, mean, moved, frame, manner)
     return mean + moved
+
+
+def _element(noise, q, i, j):
+    """An element of Q, of `noise`, or of its rows `q` where it depends on the state."""
+    if LOCAL_NOISE:
+        return q[i * DIMENSION + j]
+    return noise[i, j]
 
 
 def _mean_noise(t, y, frame, manner):
