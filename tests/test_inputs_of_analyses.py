@@ -206,6 +206,13 @@ CASES = {
     },
     trajectories.integrate: lambda: OF_DECAY | {"times": [0, 1]},
     trajectories.lyapunov_spectrum: lambda: OF_DECAY | {"duration": 1.0, "rtol": 1e-5},
+    trajectories.winding_number: lambda: {
+        "result": trajectories.integrate(
+            OF_ROSSLER["field"], times=np.linspace(0, 5, 50), rtol=1e-4, device="cpu",
+            initial={"x": 1.0, "y": 1.0, "z": 0.0}, parameters={"c": 5.7},
+        ),
+        "variables": ["x", "y"],
+    },  # fmt: skip
     trajectories.poincare_section: lambda: OF_ROSSLER | {
         "parameters": {"c": 2.5}, "section": "x", "duration": 20, "record": 8, "rtol": 1e-5,
     },

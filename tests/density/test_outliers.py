@@ -8,7 +8,7 @@ from scipy.linalg import expm
 
 import ergode
 from ergode.core.compiler.language import UserFunction
-from ergode.core.errors import ModelError, PlanError
+from ergode.core.errors import ModelError
 
 VALUES = dict(zip("abcdef", (-0.3, -2.0, 1.5, 0.1, 0.2, -0.1), strict=True))
 FLOW = np.array([[-0.3, -2.0, 0.2], [1.5, 0.1, -0.1], [0.0, 0.0, 0.0]])
@@ -232,10 +232,8 @@ def test_what_is_no_gate(options, message):
         ergode.Measurement(0.5, likelihood=first, **dict.fromkeys(options, 2.0))
 
 
-def test_gaussian_cells_refuse_noise_of_student():
+def test_a_kalman_filter_refuses_noise_of_student():
     seen = ergode.Measurement(0.5, first, 0.0, 1.0, degrees_of_freedom=3)
-    with pytest.raises(PlanError, match="noise and a likelihood of its own"):
-        grid_or_flow(PRIOR, scheme="flow", process_noise=[0.1, 0.1], measurements=[seen])
     with pytest.raises(ModelError, match="degrees_of_freedom"):
         kalman(PRIOR, measurements=[seen])
 

@@ -178,6 +178,12 @@ def test_the_unit_of_time_has_no_effect_where_moments_coincide(device, sds):
 
 
 @pytest.mark.slow
+def test_isolations_begun_are_those_who_fall_ill():
+    found = alone([ergode.Isolation("I", fraction=1.0)])
+    np.testing.assert_array_equal(of(found, "0] isolations"), found["entries"].sel(compartment="I"))
+
+
+@pytest.mark.slow
 def test_tests_at_a_rate_are_a_poisson_process_of_all_nodes():
     """Whatever the compartments: N r t tests by time t, whose variance is their mean."""
     found = alone([ergode.Testing({"I": 0.9, "E": 0.4}, rate=0.2, reduction=0.0)], replicates=400)
@@ -469,8 +475,6 @@ def test_refusals(counts):
         run(None)
     with pytest.raises(ergode.PlanError, match="does not count what measures do"):
         run([ergode.LayerClosure(duration=3)], method="renewal-leap")
-    with pytest.raises(ergode.PlanError, match="include"):
-        run(few(), output="line_list")
     with pytest.raises(ergode.PlanError, match="includ"):
         run(few(), include="measure")
     with pytest.raises(ergode.ModelError, match="include='entries'"):

@@ -147,6 +147,6 @@ def test_autocorrelations_are_lines_with_their_errors(runs, ax):
     found = ergode.stochastic.autocorrelation(runs.isel(replicate=slice(20)))
     plots.autocorrelation(found, species=["Y"], ax=ax)
     np.testing.assert_array_equal(ax.lines[1].get_ydata(), found["autocorrelation"][1])
-    assert ax.get_xlabel() == "lag [time]"
+    assert ax.get_xlabel() == "lag"
     with pytest.raises(ergode.PlanError, match="no autocorrelation"):
         plots.autocorrelation(runs)

@@ -248,15 +248,6 @@ def _endless_patience(monkeypatch):
     )
 
 
-def _isolations_forgotten(monkeypatch):
-    def change(table):
-        column = table.column.copy()
-        column[:, counts.BEGUN] = -1
-        return table._replace(column=column)
-
-    _tallies(monkeypatch, change)
-
-
 def _late_periods(monkeypatch):
     """Tests that come a fifth later."""
     _lines(monkeypatch, moment=lambda table: 1.2 * table.moment)
@@ -352,7 +343,6 @@ def _without_susceptibility(monkeypatch):
         (_nobody_waits_for_a_place, "measures"), (_long_windows, "measures"),
         (_negative_tests_forgotten, "measures"), (_second_doses_forgotten, "measures"),
         (_avoided_by_the_next, "measures"), (_endless_patience, "measures"),
-        (_isolations_forgotten, "measures"),
     ],
 )  # fmt: skip
 def test_a_broken_engine_is_noticed(broken, family, monkeypatch):

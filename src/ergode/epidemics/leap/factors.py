@@ -23,6 +23,7 @@ from ergode.epidemics.leap.step import Schedule
 from ergode.epidemics.scenario import Scenario
 from ergode.epidemics.shared import transmission
 from ergode.epidemics.shared.compliance import compliance_bindings
+from ergode.epidemics.shared.lives import born_at
 from ergode.epidemics.shared.vaccines import (
     ALL_OR_NOTHING_KIND,
     LEAKY_KIND,
@@ -138,6 +139,7 @@ def susceptibility(vaccines, node, time, seed, replicate):
             kind = vaccines.kind[row]
             if (kind == LEAKY_KIND or kind == ALL_OR_NOTHING_KIND) and time >= vaccines.start[row]:
                 left *= left_by_vaccine(
-                    vaccines, row, vaccines.start[row], time, node, seed, replicate
-                )
+                    vaccines, row, vaccines.start[row], born_at(vaccines, vaccines.start, node),
+                    time, node, seed, replicate,
+                )  # fmt: skip
     return left

@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike
 from ergode.core.arguments import integer, names_in, number
 from ergode.core.calls import launch
 from ergode.core.errors import AccuracyWarning, ModelError, PlanError
+from ergode.core.inputs import recorded
+from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
     import xarray
@@ -95,6 +97,7 @@ def _growth(row: np.ndarray, c: float, lags: np.ndarray) -> float:
     return float(np.corrcoef(lags, square)[0, 1])
 
 
+@recorded({"result": POINT})
 def winding_number(
     result: xarray.Dataset,
     variables: Sequence[str],
