@@ -212,7 +212,7 @@ CASES = {
             initial={"x": 1.0, "y": 1.0, "z": 0.0}, parameters={"c": 5.7},
         ),
         "variables": ["x", "y"],
-    },  # fmt: skip
+    },
     trajectories.poincare_section: lambda: OF_ROSSLER | {
         "parameters": {"c": 2.5}, "section": "x", "duration": 20, "record": 8, "rtol": 1e-5,
     },
