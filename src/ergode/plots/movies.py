@@ -62,11 +62,11 @@ def animate_density(
     Raises
     ------
     PlanError
-        As for `ergode.plots.density`; or the name is taken or does not end in ``.gif``.
+        `frames_per_second` is no whole number from 1 to 100; as for `ergode.plots.density`; or the name is taken or does not end in ``.gif``.
     WriteError
         The file could not be written, for example because the disk is full.
     """
-    path = check_gif(path, overwrite)
+    path = check_gif(path, frames_per_second, overwrite)
     if "mean" not in dataset or "time" not in dataset.dims or "variable" not in dataset.dims:
         raise PlanError("the dataset has no density over time; see ergode.density.propagate")
     names = [str(name) for name in dataset["variable"].values]
@@ -139,7 +139,7 @@ def animate_epidemic(
     Raises
     ------
     PlanError
-        The array is not of states, the positions have another shape, or there is no such
+        `frames_per_second` is no whole number from 1 to 100, the array is not of states, the positions have another shape, or there is no such
         replicate; or the name is taken or does not end in ``.gif``.
     WriteError
         The file could not be written, for example because the disk is full.
@@ -148,7 +148,7 @@ def animate_epidemic(
     from matplotlib.colors import to_rgba
     from matplotlib.lines import Line2D
 
-    path = check_gif(path, overwrite)
+    path = check_gif(path, frames_per_second, overwrite)
     if not {"replicate", "time", "node"} <= set(getattr(states, "dims", ())):
         raise PlanError("states has no dims replicate, time and node; see ergode.epidemics.states")
     numbers = states["replicate"].values.tolist()
@@ -196,14 +196,11 @@ def animate_epidemic(
 
 
 def write_gif(
-    path: str | os.PathLike[str], figure: Figure, show: Callable[[int], Any], count: int,
-    frames_per_second: int, overwrite: bool,
+    path: Path, figure: Figure, show: Callable[[int], Any], count: int, frames_per_second: int,
+    overwrite: bool,
 ) -> Path:  # fmt: skip
-    """Write `count` frames, each drawn by `show` on the figure, to a GIF."""
+    """Write `count` frames, each drawn by `show` on the figure, to a path of `check_gif`."""
     from matplotlib.animation import FuncAnimation, PillowWriter
-
-    path = check_gif(path, overwrite)
-    frames = integer("frames_per_second", frames_per_second, 1, 100)
 
     def drawn(k: int) -> list[Any]:
         show(k)
@@ -211,14 +208,15 @@ def write_gif(
 
     movie = FuncAnimation(figure, drawn, init_func=list, frames=count, blit=False)
     with files.new_file(path, overwrite=overwrite, written_here=files.is_own_text) as partial:
-        movie.save(partial, writer=PillowWriter(fps=frames))
+        movie.save(partial, writer=PillowWriter(fps=frames_per_second))
         _mark(partial)
     return path
 
 
-def check_gif(path: str | os.PathLike[str], overwrite: bool) -> Path:
-    """The path, if an animation can be written there; else a PlanError."""
+def check_gif(path: str | os.PathLike[str], frames_per_second: int, overwrite: bool) -> Path:
+    """The path, if such an animation can be written there; else a PlanError."""
     path = Path(path)
+    integer("frames_per_second", frames_per_second, 1, 100)
     if path.suffix != ".gif":
         raise PlanError(f"cannot write the animation '{path.name}': expected a name in .gif")
     files.check_new(path, overwrite=overwrite, written_here=files.is_own_text)

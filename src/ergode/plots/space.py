@@ -115,12 +115,12 @@ def animate_field(
     Raises
     ------
     PlanError
-        As for `field`; or the dataset has no times, or the name is taken or does not end in
+        `frames_per_second` is no whole number from 1 to 100; as for `field`; or the dataset has no times, or the name is taken or does not end in
         ``.gif``.
     WriteError
         The file could not be written, for example because the disk is full.
     """
-    path = check_gif(path, overwrite)
+    path = check_gif(path, frames_per_second, overwrite)
     shown = _chosen(dataset, species, replicate)
     if "time" not in shown.dims:
         raise PlanError("the dataset has only the last time; simulate with output='trajectories'")
