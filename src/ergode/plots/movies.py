@@ -62,7 +62,8 @@ def animate_density(
     Raises
     ------
     PlanError
-        `frames_per_second` is no whole number from 1 to 100; as for `ergode.plots.density`; or the name is taken or does not end in ``.gif``.
+        As for `ergode.plots.density`; or the name is taken or does not end in ``.gif``, or
+        `frames_per_second` is no whole number from 1 to 100.
     WriteError
         The file could not be written, for example because the disk is full.
     """
@@ -139,8 +140,9 @@ def animate_epidemic(
     Raises
     ------
     PlanError
-        `frames_per_second` is no whole number from 1 to 100, the array is not of states, the positions have another shape, or there is no such
-        replicate; or the name is taken or does not end in ``.gif``.
+        The array is not of states, the positions have another shape, or there is no such
+        replicate; or the name is taken or does not end in ``.gif``, or `frames_per_second` is no
+        whole number from 1 to 100.
     WriteError
         The file could not be written, for example because the disk is full.
     """

@@ -115,8 +115,8 @@ def animate_field(
     Raises
     ------
     PlanError
-        `frames_per_second` is no whole number from 1 to 100; as for `field`; or the dataset has no times, or the name is taken or does not end in
-        ``.gif``.
+        As for `field`; or the dataset has no times, the name is taken or does not end in ``.gif``,
+        or `frames_per_second` is no whole number from 1 to 100.
     WriteError
         The file could not be written, for example because the disk is full.
     """
