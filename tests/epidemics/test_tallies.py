@@ -184,6 +184,35 @@ def test_isolations_begun_are_those_who_fall_ill():
 
 
 @pytest.mark.slow
+def test_lists_of_measures_add_up_to_counts():
+    """From the begin, from a time on, and while a trigger holds."""
+    measures = [
+        ergode.Isolation("I", fraction=0.5, delay=1.0),
+        ergode.Isolation("I", fraction=0.5, start=5.0, duration=20.0),
+        ergode.Isolation("I", fraction=0.5, start=ergode.Trigger("I", 25),
+                         stop=ergode.Trigger("I", 15, below=True)),
+        ergode.Testing({"I": 0.9}, rate=1 / 7, delay=1.0, isolation=10.0),
+        ergode.Vaccination(fraction=0.5, efficacy=[0.3, 0.6], interval=20.0, start=5.0),
+    ]  # fmt: skip
+    counts = alone(measures)
+    cases = run(measures, output="line_list", initial={"I": ergode.Seeds(20, age=2.0)},
+                precision="float64")  # fmt: skip
+    listed = ergode.epidemics.measure_table(cases)
+    for (k, what), mine in listed.groupby(["measure", "what"]):
+        expected = of(counts, f"{k}] {what}")
+        made = np.zeros(expected.shape, int)
+        for t, time in enumerate(counts["time"].values):
+            for moment, change in ((mine["time"], 1), (mine["end"], -1)):
+                np.add.at(made[:, t], mine["replicate"][moment <= time], change)
+        np.testing.assert_array_equal(made, expected, f"{k} {what}")
+    seen = {*zip(listed["measure"], listed["what"], strict=True)}
+    assert seen >= {(0, "isolated"), (1, "isolated"), (2, "isolated"), (3, "tests"),
+                    (3, "positive"), (3, "isolated"), (4, "dose 1"), (4, "dose 2")}  # fmt: skip
+    held = listed[listed["measure"] == 1]
+    assert held["time"].min() == 5.0 and held["end"].max() == 25.0
+
+
+@pytest.mark.slow
 def test_tests_at_a_rate_are_a_poisson_process_of_all_nodes():
     """Whatever the compartments: N r t tests by time t, whose variance is their mean."""
     found = alone([ergode.Testing({"I": 0.9, "E": 0.4}, rate=0.2, reduction=0.0)], replicates=400)

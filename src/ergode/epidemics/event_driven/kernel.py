@@ -263,6 +263,12 @@ def _begin(queue, tables, nodes, cases, run):
     if HAS_LIVES:
         for node in range(compartment.size):
             begin_life(tables.interventions, starts, node)
+    if LISTING:
+        cases.count[run.row] = 0
+        cases.happened.count[run.row] = 0
+        for node in range(compartment.size):
+            nodes.case[node] = -1
+            nodes.born[node] = NOT_YET
     if COUNTING:
         begin_tallies(tables, nodes, run)
     if HAS_TRACING:
@@ -277,12 +283,6 @@ def _begin(queue, tables, nodes, cases, run):
     nodes.work[0] = 0
     nodes.work[1] = 0
     nodes.work[BORN] = 0
-    if LISTING:
-        cases.count[run.row] = 0
-        cases.happened.count[run.row] = 0
-        for node in range(compartment.size):
-            nodes.case[node] = -1
-            nodes.born[node] = NOT_YET
     if HAS_LINES:
         for node in range(compartment.size):
             nobody_waits(nodes.lines, node)
