@@ -311,8 +311,8 @@ def examine_windows(family: str, seed: list[int], replicates: int = 200) -> list
             listed |= ensemble.happened(held, 0)
         found.append((held[0], listed))
     (counts, cases), (others, listed) = found
-    measures = ensemble.measures((counts,), 0) if world.measures else None
     wrong = [] if np.array_equal(counts, others) else [f"{family} {seed}: counts of windows"]
+    measures = ensemble.measures((counts.copy(),), 0) if world.measures else None
     for name, values in cases.items():
         if not np.array_equal(values, listed[name], equal_nan=values.dtype.kind == "f"):
             wrong.append(f"{family} {seed}: {name} of windows")
