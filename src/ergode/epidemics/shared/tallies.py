@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.errors import ModelError, PlanError
+from ergode.epidemics.shared.clock import ROUNDING, ROUNDING_32
 from ergode.epidemics.shared.counts import (
     AVOIDED,
     BEGUN,
@@ -184,11 +185,12 @@ def spells_of(
     listed = [(row[~lasts], node[~lasts], number[~lasts], time[~lasts], time[~lasts] * np.nan)]
     listed.append((*(each[lasts][begun] for each in (row, node, number, time)), over))
     row, node, number, time, end = (np.concatenate(each) for each in zip(*listed, strict=True))
+    near = ROUNDING_32 if happened.time.dtype == np.float32 else ROUNDING
     for k, one in enumerate(interventions):
         if isinstance(one, Isolation):
             column_of = {each.quantity: at for at, each in enumerate(found) if each.measure == k}
             row, node, number, time, end = _while_in_force(
-                column_of[HELD], column_of[IN_FORCE], row, node, number, time, end
+                column_of[HELD], column_of[IN_FORCE], near, row, node, number, time, end
             )
     # The begin of an isolation is that of its spell, and a measure is in force for all nodes.
     kept = (node >= 0) & (quantity_of(found)[number] != BEGUN)
@@ -227,10 +229,13 @@ def _spells(
 
 
 def _while_in_force(
-    held: int, force: int, row: np.ndarray, node: np.ndarray, number: np.ndarray,
+    held: int, force: int, near: float, row: np.ndarray, node: np.ndarray, number: np.ndarray,
     time: np.ndarray, end: np.ndarray,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """Isolations by a measure, whose kernels list who would be isolated while it is in force."""
+    """Isolations by a measure, whose kernels list who would be isolated while it is in force.
+
+    One that is over when it begins, but for rounding, is none, as in counts.
+    """
     mine, spans = number == held, number == force
     parts = [tuple(each[~mine] for each in (row, node, number, time, end))]
     last, over = (np.where(np.isnan(end[which]), np.inf, end[which]) for which in (mine, spans))
@@ -243,7 +248,7 @@ def _while_in_force(
         starts[row[spans][here]], stops[row[spans][here]] = time[spans][here], over[here]
         begin = np.maximum(time[mine], starts[row[mine]])
         until = np.minimum(last, stops[row[mine]])
-        some = begin < until
+        some = begin * (1.0 + near) < until
         parts.append((
             row[mine][some], node[mine][some], number[mine][some], begin[some],
             np.where(np.isinf(until[some]), np.nan, until[some]),
