@@ -1,5 +1,6 @@
 """Labels of time: the unit of the model, or of the call; and movies of states."""
 
+import imageio_ffmpeg
 import numpy as np
 import pytest
 import xarray
@@ -99,10 +100,17 @@ def test_a_movie_of_an_epidemic(tmp_path):
     path = plots.animate_epidemic(found, tmp_path / "x.gif", positions=places, contacts=chain)
     with Image.open(path) as image:
         assert image.n_frames == 3
+    film = plots.animate_epidemic(found, tmp_path / "x.mp4", positions=places, frames_per_second=2)
+    count, seconds = imageio_ffmpeg.count_frames_and_secs(film)
+    assert (count, seconds) == (3, 1.5)
+    plots.animate_epidemic(found, film, positions=places, overwrite=True)
     for changes, message in (
+        ({"path": tmp_path / "y.avi"}, "expected .gif or .mp4"),
         ({"positions": places[:2]}, r"shape \[3, 2\]"), ({"replicate": 0}, "no replicate 0"),
         ({"contacts": ergode.ContactNetwork.from_edges([0], [1])}, "contacts has 2 nodes"),
     ):  # fmt: skip
         with pytest.raises(PlanError, match=message):
-            plots.animate_epidemic(found, tmp_path / "y.gif", **{"positions": places} | changes)
-    assert list(tmp_path.iterdir()) == [path]
+            plots.animate_epidemic(
+                found, **{"path": tmp_path / "y.gif", "positions": places} | changes
+            )
+    assert sorted(tmp_path.iterdir()) == [path, film]

@@ -46,7 +46,7 @@ def animate_density(
     dataset : xarray.Dataset
         From `ergode.density.propagate` with ``keep="all"``.
     path : path
-        A name that ends in ``.gif``. The file appears when it is complete.
+        A name that ends in ``.gif`` or ``.mp4``. The file appears when it is complete.
     variables, probabilities, units
         As for `ergode.plots.density`.
     frames_per_second : int
@@ -62,12 +62,12 @@ def animate_density(
     Raises
     ------
     PlanError
-        As for `ergode.plots.density`; or the name is taken or does not end in ``.gif``, or
-        `frames_per_second` is no whole number from 1 to 100.
+        As for `ergode.plots.density`; or the name is taken or has another end, `frames_per_second`
+        is no whole number from 1 to 100, or ffmpeg is not installed (``.mp4``).
     WriteError
         The file could not be written, for example because the disk is full.
     """
-    path = check_gif(path, frames_per_second, overwrite)
+    path = check_movie(path, frames_per_second, overwrite)
     if "mean" not in dataset or "time" not in dataset.dims or "variable" not in dataset.dims:
         raise PlanError("the dataset has no density over time; see ergode.density.propagate")
     names = [str(name) for name in dataset["variable"].values]
@@ -97,7 +97,7 @@ def animate_density(
         ax.set(xlim=box[:, 0], ylim=box[:, 1])
         ax.set_title(f"time {times[k]:.4g} {unit}".rstrip(), loc="left")
 
-    return write_gif(path, figure, show, times.size, frames_per_second, overwrite)
+    return write_movie(path, figure, show, times.size, frames_per_second, overwrite)
 
 
 def animate_epidemic(
@@ -118,7 +118,7 @@ def animate_epidemic(
     states : xarray.DataArray
         From `ergode.epidemics.states`.
     path : path
-        A name that ends in ``.gif``. The file appears when it is complete.
+        A name that ends in ``.gif`` or ``.mp4``. The file appears when it is complete.
     positions : array_like, shape [node, 2]
         Where the nodes are drawn: coordinates, or a layout of networkx or igraph.
     contacts : ContactNetwork, optional
@@ -141,8 +141,8 @@ def animate_epidemic(
     ------
     PlanError
         The array is not of states, the positions have another shape, or there is no such
-        replicate; or the name is taken or does not end in ``.gif``, or `frames_per_second` is no
-        whole number from 1 to 100.
+        replicate; or the name is taken or has another end, `frames_per_second` is no whole number
+        from 1 to 100, or ffmpeg is not installed (``.mp4``).
     WriteError
         The file could not be written, for example because the disk is full.
     """
@@ -150,7 +150,7 @@ def animate_epidemic(
     from matplotlib.colors import to_rgba
     from matplotlib.lines import Line2D
 
-    path = check_gif(path, frames_per_second, overwrite)
+    path = check_movie(path, frames_per_second, overwrite)
     if not {"replicate", "time", "node"} <= set(getattr(states, "dims", ())):
         raise PlanError("states has no dims replicate, time and node; see ergode.epidemics.states")
     numbers = states["replicate"].values.tolist()
@@ -194,15 +194,15 @@ def animate_epidemic(
         )  # fmt: skip
         ax.set_title(said, loc="left")
 
-    return write_gif(path, figure, show, len(shown), frames_per_second, overwrite)
+    return write_movie(path, figure, show, len(shown), frames_per_second, overwrite)
 
 
-def write_gif(
+def write_movie(
     path: Path, figure: Figure, show: Callable[[int], Any], count: int, frames_per_second: int,
     overwrite: bool,
 ) -> Path:  # fmt: skip
-    """Write `count` frames, each drawn by `show` on the figure, to a path of `check_gif`."""
-    from matplotlib.animation import FuncAnimation, PillowWriter
+    """Write `count` frames, each drawn by `show` on the figure, to a path of `check_movie`."""
+    from matplotlib.animation import FuncAnimation
 
     def drawn(k: int) -> list[Any]:
         show(k)
@@ -210,19 +210,38 @@ def write_gif(
 
     movie = FuncAnimation(figure, drawn, init_func=list, frames=count, blit=False)
     with files.new_file(path, overwrite=overwrite, written_here=files.is_own_text) as partial:
-        movie.save(partial, writer=PillowWriter(fps=frames_per_second))
-        _mark(partial)
+        movie.save(partial, writer=_writer(path, frames_per_second))
+        if path.suffix == ".gif":
+            _mark(partial)
     return path
 
 
-def check_gif(path: str | os.PathLike[str], frames_per_second: int, overwrite: bool) -> Path:
+def check_movie(path: str | os.PathLike[str], frames_per_second: int, overwrite: bool) -> Path:
     """The path, if such an animation can be written there; else a PlanError."""
     path = Path(path)
-    integer("frames_per_second", frames_per_second, 1, 100)
-    if path.suffix != ".gif":
-        raise PlanError(f"cannot write the animation '{path.name}': expected a name in .gif")
+    _writer(path, integer("frames_per_second", frames_per_second, 1, 100))
     files.check_new(path, overwrite=overwrite, written_here=files.is_own_text)
     return path
+
+
+def _writer(path: Path, frames_per_second: int) -> Any:
+    """What turns frames into a file of this kind."""
+    from matplotlib import rcParams
+    from matplotlib.animation import FFMpegWriter, PillowWriter
+
+    if path.suffix == ".gif":
+        return PillowWriter(fps=frames_per_second)
+    if path.suffix != ".mp4":
+        raise PlanError(f"cannot write the animation '{path.name}': expected .gif or .mp4")
+    if not FFMpegWriter.isAvailable():
+        try:
+            import imageio_ffmpeg
+        except ImportError:
+            raise PlanError(
+                f"cannot write '{path.name}': it needs ffmpeg (pip install imageio-ffmpeg)"
+            ) from None
+        rcParams["animation.ffmpeg_path"] = imageio_ffmpeg.get_ffmpeg_exe()
+    return FFMpegWriter(fps=frames_per_second, metadata={"comment": files.GENERATOR})
 
 
 def _mark(path: Path) -> None:

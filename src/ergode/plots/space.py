@@ -12,7 +12,7 @@ import numpy as np
 from ergode.core.arguments import is_finite_number, names_in
 from ergode.core.errors import PlanError
 from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet, refuse_sweep, time_index
-from ergode.plots.movies import check_gif, write_gif
+from ergode.plots.movies import check_movie, write_movie
 
 if TYPE_CHECKING:
     import xarray
@@ -101,7 +101,7 @@ def animate_field(
         From `ergode.stochastic.simulate_space` with the output ``"trajectories"`` or
         ``"statistics"``.
     path : path
-        A name that ends in ``.gif``. The file appears when it is complete.
+        A name that ends in ``.gif`` or ``.mp4``. The file appears when it is complete.
     species : str
     replicate : int, optional
         Number of the realization; the first if not given.
@@ -115,12 +115,12 @@ def animate_field(
     Raises
     ------
     PlanError
-        As for `field`; or the dataset has no times, the name is taken or does not end in ``.gif``,
-        or `frames_per_second` is no whole number from 1 to 100.
+        As for `field`; or the dataset has no times, the name is taken or has another end,
+        `frames_per_second` is no whole number from 1 to 100, or ffmpeg is not installed (``.mp4``).
     WriteError
         The file could not be written, for example because the disk is full.
     """
-    path = check_gif(path, frames_per_second, overwrite)
+    path = check_movie(path, frames_per_second, overwrite)
     shown = _chosen(dataset, species, replicate)
     if "time" not in shown.dims:
         raise PlanError("the dataset has only the last time; simulate with output='trajectories'")
@@ -133,7 +133,7 @@ def animate_field(
         ax.set_title(f"{species}, time {float(dataset['time'][k]):g} {unit}".rstrip(), loc="left")
         redraw(shown.isel(time=k))
 
-    return write_gif(path, figure, show, shown.sizes["time"], frames_per_second, overwrite)
+    return write_movie(path, figure, show, shown.sizes["time"], frames_per_second, overwrite)
 
 
 def _chosen(dataset: xarray.Dataset, species: str, replicate: int | None) -> xarray.DataArray:
