@@ -19,6 +19,7 @@ import numpy as np
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.drawn import Drawn
 from ergode.density.flow.points import CUT, WIDE_BY_DEFAULT, wide_start_of
+from ergode.density.flow.reliable import BEND_MOST
 from ergode.density.flow.solve import Row, actions, scales_of
 from ergode.density.flow.weighted import Moments
 from ergode.models.estimation.estimation import Estimation
@@ -26,9 +27,6 @@ from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
-
-BEND_MOST = 0.05
-"""Largest difference of moments of a reliable sum, in deviations."""
 
 _CELLS = 1_500
 _FINE = 3e-4  # error of a step, in deviations

@@ -31,6 +31,7 @@ from ergode.density.grid.lattice import Frame
 from ergode.density.noise import Noise, depends_on_time
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import distance_of
+from ergode.models.estimation.likelihood import Undefined
 from ergode.models.estimation.linear_update import short_way, updated, updated_by_student
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
@@ -85,10 +86,12 @@ class Carrier(Weighted):
         axes = np.broadcast_to(np.eye(n), (self.count, n, n))
         none = np.zeros((self.count, n)), np.zeros((self.count, 2 + n))
         rows = [away, deviation, axes, parameters, *none]
-        numbers = [rtol, atol, q, np.array([*self._manner, fine]), parameters]
+        marks = np.zeros((2, self.count), np.int64)
+        numbers = [rtol, atol, q, np.array([*self._manner, fine]), parameters, marks]
         there = device.put_together([*numbers, *(row.astype(precision) for row in rows)])
-        self._rtol, self._atol, self._noise, self._how, self._exact = there[:5]
-        self._frame = Frame(*there[5:])
+        self._rtol, self._atol, self._noise, self._how, self._exact, self._marks = there[:6]
+        self._frame = Frame(*there[6:])
+        self._undefined: dict[int, Undefined] = {}  # of the latest measurement of Gaussian cells
         self.start = starts[0]
         self._smeared: Smeared | None = None
         self._beside: Any = None
@@ -279,6 +282,12 @@ class Carrier(Weighted):
         self._smeared.after(measurement.likelihood is None)
         return constants
 
+    def undefined(self) -> dict[int, Undefined]:
+        if not self._is_wide:
+            return super().undefined()
+        found, self._undefined = self._undefined, {}
+        return found
+
     def moments(self) -> Moments:
         if self._known is None:
             self._known = super().moments()
@@ -405,6 +414,7 @@ class Carrier(Weighted):
         states = np.array(self.device.get(self.points))
         root = np.moveaxis(states[n:].reshape(n, n, self.count, self.point_count), (0, 1), (3, 2))
         good = np.isfinite(log)
+        self._undefined = {}
         if measurement.likelihood is not None:
             own = partial(self._likelihoods, measurement, places, np.nonzero(good)[0])
             evidence, shift, left = matched(own, states[:n][:, good].T, root[good])
@@ -412,6 +422,10 @@ class Carrier(Weighted):
             slopes, noise, away, missing = self._linearised(measurement, places)
             good &= np.isfinite(away).all(axis=2) & np.isfinite(noise).all((2, 3))
             good &= np.isfinite(slopes).all(axis=(2, 3))
+            for which in np.flatnonzero((np.isfinite(log) & ~good).any(axis=1)).tolist():
+                bad = np.isfinite(log[which]) & ~good[which]
+                share = float(bad.sum() / np.isfinite(log[which]).sum())
+                self._undefined[which] = Undefined(share, states[:n, which, int(bad.argmax())])
             cells = slopes[good], noise[good], away[good]
             if (freedom := measurement.degrees_of_freedom) is None:
                 _, evidence, shift, left = updated(*cells)
@@ -443,9 +457,17 @@ class Carrier(Weighted):
         points[:, row, column] = np.moveaxis(states, 2, 0)
         log = self.device.zeros((len(densities), counts.max() * each), np.float64)
         there = self.device.put(self._parameters[densities])
-        points = self.device.put(points.reshape(self.size, len(densities), -1))
-        self.weigh_points(measurement, places[densities], there, points, log)
+        points = points.reshape(self.size, len(densities), -1)
+        marks = self.device.zeros((2, len(densities)), np.int64)
+        self.weigh_points(
+            measurement, places[densities], there, self.device.put(points), log, marks
+        )
         found = np.asarray(self.device.get(log)).reshape(len(densities), -1, each)
+        bad, last = np.asarray(self.device.get(marks))
+        for k in np.flatnonzero(bad).tolist():
+            share = float(bad[k] / (counts[k] * each))
+            if share > self._undefined.get(int(densities[k]), _NOWHERE).share:
+                self._undefined[int(densities[k])] = Undefined(share, points[:, k, last[k] - 1])
         return np.asarray(found[row, column])
 
     def innovation(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
@@ -503,6 +525,7 @@ class Carrier(Weighted):
         return slopes, noise, away, missing
 
 
+_NOWHERE = Undefined(0.0, np.empty(0))
 _MANNERS = {"curved": (math.sqrt(3.0), 1.0), "linear": (0.3, 0.0)}
 """Distance of the points at which a field is taken, and whether means feel curvature."""
 
@@ -512,7 +535,7 @@ def _states(start: Start) -> np.ndarray:
     if start.roots is None:
         return start.points
     columns = np.swapaxes(start.roots, 1, 2).reshape(len(start.roots), -1)
-    whose = start.index[:, 0] if start.has_cells else np.zeros(len(start), np.int64)
+    whose = start.index[:, 0] if len(start.index) else np.zeros(len(start), np.int64)
     return np.concatenate([start.points, columns[whose]], axis=1)
 
 

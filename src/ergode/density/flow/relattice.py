@@ -116,9 +116,12 @@ def next_start(
 def _laid_again(start: Start, posterior: Posterior, cut: float) -> Start:
     """Equidistributed points by a Gaussian as wide as the posterior, or a little wider.
 
-    The same ones if they were laid by such a Gaussian. What is not like a Gaussian is in their
-    weights (importance sampling). A posterior beyond the points is found by a parabola.
+    The same ones if they were laid by such a Gaussian, or if they have cells of several sizes. What
+    is not like a Gaussian is in their weights (importance sampling). A posterior beyond the points
+    is found by a parabola.
     """
+    if start.roots is not None and len(start.roots) > 1:
+        return start
     power = posterior.temper(_ENOUGH * len(start))
     moments = posterior.moments_by(posterior.tempered)
     mean, covariance = moments.mean[0], moments.covariance[0]

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import option, unroll
+from ergode.core.compiler.language import atomic_add, atomic_max, option, unroll
 from ergode.density.flow.gaussians import WIDE
 from ergode.density.grid.lattice import DIMENSION, PARAMETERS
 from ergode.models.estimation import likelihood
@@ -31,12 +31,13 @@ def groups_of(count: int) -> int:
     return int(min(8192, 1 << max(0, int(count // 16).bit_length() - 1)))
 
 
-def weigh(index, count, t, parameters, values, precisions, points, log_weights):
+def weigh(index, count, t, parameters, values, precisions, points, log_weights, marks):
     """Add the log-likelihood of a measurement to the log-weight of one point: a kernel body.
 
     Model: `parameters` [density, parameter], `values` [density, component], `precisions` [density,
     component, component], `points` [dimension, density, count]. In and out: `log_weights`
-    [density, count].
+    [density, count]; `marks` [2, density], the number of points whose likelihood is not a number,
+    which is impossible, and the last of them, plus one.
     """
     which = index // count
     place = index - which * count
@@ -44,8 +45,11 @@ def weigh(index, count, t, parameters, values, precisions, points, log_weights):
         y = tuple(np.float64(points[d, which, place]) for d in range(DIMENSION))
         p = tuple(parameters[which, j] for j in range(PARAMETERS))
         found = likelihood.log_likelihood(y, t, p, values[which], precisions[which])
-        total = log_weights[which, place] + found
-        log_weights[which, place] = total if total > -math.inf else -math.inf  # NaN is impossible
+        if not found < math.inf:
+            atomic_add(marks[0], which, np.int64(1))
+            atomic_max(marks[1], which, np.int64(place + 1))
+            found = np.float64(-math.inf)
+        log_weights[which, place] += found
 
 
 _AT_ONCE = 16  # numbers that a thread asks for before it uses the first

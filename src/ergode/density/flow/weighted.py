@@ -17,6 +17,7 @@ from ergode.density.flow.on_cpu import pairs_of
 from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
+from ergode.models.estimation.likelihood import Undefined
 from ergode.models.estimation.measurement import Measurement
 
 _GROUPS = 128  # groups whose sums the device adds up
@@ -84,6 +85,7 @@ class Weighted:
     log_weights: Any  # [density, point]
     _parameters: np.ndarray  # [density, parameter]
     _exact: Any  # the same, on the device
+    _marks: Any  # [2, density], on the device: see `sums.weigh`
     _signs: Any  # [point]
     _edge: Any  # [point]: whether a point is at the edge of the points
     _is_wide = False  # whether points carry a covariance
@@ -126,11 +128,31 @@ class Weighted:
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
         points = self._exact, self.points, self.log_weights
-        return self.weigh_points(measurement, places, *points)
+        return self.weigh_points(measurement, places, *points, self._marks)
+
+    def forget_undefined(self) -> None:
+        """Let `undefined` tell nothing of measurements up to now."""
+        self.device.fill_zero(self._marks)
+
+    def undefined(self) -> dict[int, Undefined]:
+        """Where likelihoods are not numbers, of each density with such points, since last asked."""
+        counts, last = np.asarray(self.device.get(self._marks))
+        if not counts.any():
+            return {}
+        counts, last = counts.copy(), last.copy()
+        self.device.fill_zero(self._marks)
+        states = np.asarray(self.device.get(self.points))
+        return {
+            which: Undefined(
+                float(counts[which] / self.point_count),
+                states[: self.size, which, last[which] - 1].astype(np.float64),
+            )
+            for which in np.flatnonzero(counts).tolist()
+        }
 
     def weigh_points(
         self, measurement: Measurement, places: np.ndarray, parameters: Any, points: Any,
-        log_weights: Any,
+        log_weights: Any, marks: Any,
     ) -> np.ndarray:  # fmt: skip
         """The same for `parameters` [density, parameter], and points and weights, of a device."""
         count, each = log_weights.shape
@@ -148,7 +170,7 @@ class Weighted:
         with kernels.readable_errors():
             self.device.run(
                 kernel, count * each, each, measurement.time, parameters,
-                *self.device.put_together([values, precisions]), points, log_weights,
+                *self.device.put_together([values, precisions]), points, log_weights, marks,
                 **brief(count * each),
             )  # fmt: skip
         return constants
