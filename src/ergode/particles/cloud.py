@@ -52,9 +52,8 @@ class Cloud(Weighted):
         self.size = self.points.shape[0]
         values = [parameters[name] for name in pushed.field.parameters]
         self._parameters = np.array([values], np.float64)
-        self._exact, self._marks, none = device.put_together(
-            [self._parameters, np.zeros((2, 1), np.int64), np.zeros(count)]
-        )
+        self._exact, none = device.put_together([self._parameters, np.zeros(count)])
+        self._marks = device.zeros((2, 1), np.int64)
         self.undefined_at: list[tuple[float, Undefined]] = []  # times of measurements
         self._signs = self._edge = none  # halves are not compared
         self.log_evidence: list[float] = []

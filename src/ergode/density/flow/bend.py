@@ -145,7 +145,8 @@ def _moments(carrier: Carrier, which: int, asked: Estimation, fewest: int = 0) -
 def _skewness(carrier: Carrier, moments: Moments) -> np.ndarray:
     """Third moments [variable] of a density about its mean, in deviations."""
     states, log = carrier.host(0)
-    weight = np.exp(log - log.max())
+    with np.errstate(invalid="ignore"):  # nothing may be left
+        weight = np.exp(log - log.max())
     weight, states = weight / weight.sum(), np.where(weight[:, None] > 0, states, 0.0)
     n, variance = carrier.size, moments.covariance[0].diagonal()
     away = carrier.short_way(states[:, :n] - moments.mean[0])

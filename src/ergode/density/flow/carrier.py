@@ -72,7 +72,9 @@ class Carrier(Weighted):
         fine = fine or _FINE[self._is_wide]
         self._manner = _MANNERS["linear" if is_linear else "curved"]
         self._lay(starts)
-        self._steps = device.zeros((self.count, self.point_count), np.float64)
+        self._steps, self._marks = device.zeros_together(
+            [((self.count, self.point_count), np.float64), ((2, self.count), np.int64)]
+        )
         away, deviation = scales
         narrow = np.full_like(away, np.inf)
         np.divide(deviation, np.abs(away), out=narrow, where=away != 0)
@@ -86,11 +88,10 @@ class Carrier(Weighted):
         axes = np.broadcast_to(np.eye(n), (self.count, n, n))
         none = np.zeros((self.count, n)), np.zeros((self.count, 2 + n))
         rows = [away, deviation, axes, parameters, *none]
-        marks = np.zeros((2, self.count), np.int64)
-        numbers = [rtol, atol, q, np.array([*self._manner, fine]), parameters, marks]
+        numbers = [rtol, atol, q, np.array([*self._manner, fine]), parameters]
         there = device.put_together([*numbers, *(row.astype(precision) for row in rows)])
-        self._rtol, self._atol, self._noise, self._how, self._exact, self._marks = there[:6]
-        self._frame = Frame(*there[6:])
+        self._rtol, self._atol, self._noise, self._how, self._exact = there[:5]
+        self._frame = Frame(*there[5:])
         self._undefined: dict[int, Undefined] = {}  # of the latest measurement of Gaussian cells
         self.start = starts[0]
         self._smeared: Smeared | None = None
@@ -336,7 +337,7 @@ class Carrier(Weighted):
         """
         device, count, start = self.device, self.point_count, self._starts[0]
         top = float(np.asarray(device.get(self.summits(self.log_weights)))[0, 0])
-        (least,) = least_of(device, top, self.log_weights, faint)
+        (least,) = least_of(device, (top, self.log_weights, [faint]))
         flags = device.empty(count, np.int8)
         run(device, points_kernels.mark_heavy, count, self.log_weights, least, flags)
         numbers, left = numbered(device, flags)

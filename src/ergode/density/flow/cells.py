@@ -7,7 +7,7 @@ depend on threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -38,11 +38,13 @@ def run(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -
         getattr(on_cpu, body.__name__)(*arguments)
 
 
-def run_parts(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -> None:
-    """The same for each group of `count` points."""
+def run_parts(
+    device: Device, body: Callable[..., Any], count: int, *arguments: Any, times: int = 1
+) -> None:
+    """The same for each group of `count` points, so many times."""
     parts = parts_of(device, count)
     if device.is_cuda:
-        device.run(kernel_of(body), parts, count, parts, *arguments)
+        device.run(kernel_of(body), times * parts, count, parts, *arguments)
     else:
         getattr(on_cpu, body.__name__)(*arguments)
 
@@ -109,15 +111,33 @@ def columns(device: Device, source: Any, chosen: Any) -> Any:
     return out
 
 
+FEW_SUMS = 1 << 16
+"""Numbers that are brought to the host in less time than it takes to add them on a GPU."""
+
+
+def added_in_order(found: np.ndarray, fewer: int) -> np.ndarray:
+    """Sums [..., group] of fewer groups, one after the other, as `sums.gather` adds them."""
+    parts = found.reshape(*found.shape[:-1], fewer, -1)
+    return np.asarray(np.add.accumulate(parts, axis=-1)[..., -1])
+
+
 def added(device: Device, found: Any) -> np.ndarray:
-    """Sums of the rows of an array [row, group]; the device adds most groups, the host the rest."""
+    """Sums [...] of an array [..., group]; the device adds most groups, if they are many."""
     if not device.is_cuda:
-        return np.asarray(found.sum(axis=1))
-    rows, groups = found.shape
-    fewer = max(1, groups // _TOGETHER)
-    out = device.empty((rows, fewer), np.float64)
-    device.run(kernel_of(sums.gather), rows * fewer, groups, fewer, found, out)
-    return np.asarray(device.get(out)).sum(axis=1)
+        return np.asarray(found.sum(axis=-1))
+    groups = found.shape[-1]
+    rows, fewer = found.size // groups, max(1, groups // _TOGETHER)
+    if found.size <= FEW_SUMS:
+        return np.asarray(added_in_order(np.asarray(device.get(found)), fewer).sum(axis=-1))
+    out = device.empty((*found.shape[:-1], fewer), np.float64)
+    device.run(kernel_of(sums.gather), rows * fewer, groups, fewer, flat(found), flat(out))
+    return np.asarray(device.get(out)).sum(axis=-1)
+
+
+def flat(array: Any) -> Any:
+    """An array [..., group] as one of rows."""
+    groups = array.shape[-1]
+    return array if array.ndim == 2 else array.reshape((array.size // groups, groups))
 
 
 def numbered(device: Device, flags: Any) -> tuple[Any, int]:
@@ -142,20 +162,26 @@ def places_of(device: Device, numbers: Any, count: int) -> Any:
     return out
 
 
-def least_of(device: Device, top: float, log_weights: Any, *shares: float) -> list[float]:
+def least_of(device: Device, *asked: tuple[float, Any, Sequence[float]]) -> list[float]:
     """Logarithms of weights, such that those below hold at most each of some shares of the sum.
 
-    They are the largest, but for an eighth: weights are counted in bins below the `top`, which is
-    at least the largest.
+    Of one or two weights `asked` are their top, logarithms [1, point], and shares. They are the
+    largest, but for an eighth: weights are counted in bins below the top, which is at least the
+    largest.
     """
-    count = log_weights.size
-    out = device.zeros((points_kernels.BINS, parts_of(device, count)), np.float64)
-    run_parts(device, points_kernels.bin_weights, count, top, log_weights, out)
-    bins = added(device, out)
-    below = bins.sum() - np.cumsum(bins)  # what is fainter than each bin
-    found = [int(np.argmax(below <= share * bins.sum())) for share in shares]
-    last = points_kernels.BINS - 1
-    return [top - (one + 1) / 8.0 if one < last else _NOTHING for one in found]
+    logs = [one for _, one, _ in asked]
+    count, bins = logs[0].size, points_kernels.BINS
+    out = device.zeros((len(asked), bins, parts_of(device, count)), np.float64)
+    tops = device.put(np.array([top for top, *_ in asked]))
+    run_parts(
+        device, points_kernels.bin_weights, count, tops, logs[0], logs[-1], out, times=len(asked)
+    )
+    least = []
+    for (top, _, shares), found in zip(asked, added(device, out), strict=True):
+        below = found.sum() - np.cumsum(found)  # what is fainter than each bin
+        each = [int(np.argmax(below <= share * found.sum())) for share in shares]
+        least += [top - (one + 1) / 8.0 if one < bins - 1 else _NOTHING for one in each]
+    return least
 
 
 class Table:

@@ -127,16 +127,19 @@ BINS = 256
 BINS_IN_UNIT = 8.0
 
 
-def bin_weights(index, count, parts, top, log_weights, out):
-    """Weights of one part of the points, by the logarithms of weights: a kernel body.
+def bin_weights(index, count, parts, tops, one, other, out):
+    """Weights of one part of the points, by the logarithms of one of two weights: a kernel body.
 
-    Out: `out` [BINS, parts], which comes with zeros.
+    Model: `tops` [2], at least their largest logarithms. Out: `out` [1 or 2, BINS, parts], which
+    comes with zeros.
     """
-    for i in range(index * count // parts, (index + 1) * count // parts):
-        below = top - log_weights[0, i]
+    whose = index // parts
+    part = index - whose * parts
+    for i in range(part * count // parts, (part + 1) * count // parts):
+        below = tops[whose] - (one[0, i] if whose == 0 else other[0, i])
         if below < math.inf:
             which = np.int64(max(min(below * BINS_IN_UNIT, np.float64(BINS - 1)), 0.0))
-            out[which, index] += math.exp(-below)
+            out[whose, which, part] += math.exp(-below)
 
 
 def mark(index, log_weights, counts, outer, faint, unseen, central, chosen):

@@ -321,9 +321,9 @@ class FlowSolver:
         self._left_out[group.which[group.active], index] = left_out[group.active]
         group.carrier.forget_undefined()
         constants = self._weigh(group, measurement, index)
-        for place, one in group.carrier.undefined().items():
+        for place, undefined in group.carrier.undefined().items():
             if group.active[place]:
-                self._undefined[int(group.which[place]), index] = one
+                self._undefined[int(group.which[place]), index] = undefined
         after = _judged(group)
         for place in np.flatnonzero(group.active).tolist():
             summary = _summary(before, group, place)

@@ -468,21 +468,28 @@ SHELLS = 80
 """Number of shells, half a deviation thick; the last one has what is beyond."""
 
 
-def shell(index, count, groups, limit, top, mean, inverse, points, log_weights, out):
-    """Weight of one group of points in each shell around a mean: a kernel body.
+def shell(index, count, groups, limit, tops, mean, inverses, points, one, other, third, out):
+    """One of three weights of one group of points, in each shell around a mean: a kernel body.
 
-    Model: `inverse` [dimension, dimension] of the root of a covariance. Out: `out` [SHELLS + 1,
+    Model: logarithms `one`, `other` and `third` [1, count]; of each their `tops` [3], and
+    `inverses` [3, dimension, dimension] of the root of a covariance. Out: `out` [3, SHELLS + 1,
     groups], whose last row is the weight beyond a squared distance `limit`; it comes with zeros.
     """
     size = mean.size
-    for i in range(index * count // groups, (index + 1) * count // groups):
-        weight = math.exp(log_weights[0, i] - top)
+    which = index // groups
+    group = index - which * groups
+    for i in range(group * count // groups, (group + 1) * count // groups):
+        log = one[0, i]
+        if which > 0:
+            log = other[0, i] if which == 1 else third[0, i]
+        weight = math.exp(log - tops[which])
         square = np.float64(0.0)
         for d in range(size):
             along = np.float64(0.0)
             for e in range(size):
-                along += inverse[d, e] * (points[e, 0, i] - mean[e])
+                along += inverses[which, d, e] * (points[e, 0, i] - mean[e])
             square += along * along
         if square > limit:
-            out[SHELLS, index] += weight
-        out[np.int64(min(math.sqrt(square) * 2.0, np.float64(SHELLS - 1))), index] += weight
+            out[which, SHELLS, group] += weight
+        place = np.int64(min(math.sqrt(square) * 2.0, np.float64(SHELLS - 1)))
+        out[which, place, group] += weight

@@ -12,7 +12,7 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.density.flow import gaussians, on_cpu, sums
-from ergode.density.flow.cells import kernel_of
+from ergode.density.flow.cells import FEW_SUMS, added_in_order, flat, kernel_of
 from ergode.density.flow.on_cpu import pairs_of
 from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
@@ -285,9 +285,7 @@ class Weighted:
             self.groups, summits, self.points, self.log_weights, out,
             **brief(total, self.count * self.point_count),
         )  # fmt: skip
-        across, along = np.moveaxis(
-            np.asarray(self.device.get(self.gathered(out))).sum(axis=-1), 2, 0
-        )
+        across, along = np.moveaxis(self.totals(self.gathered(out)), 2, 0)
         own = np.array(self.device.get(summits))
         turns = np.isfinite(self._periods)
         with np.errstate(invalid="ignore"):
@@ -319,19 +317,24 @@ class Weighted:
         return self.gathered(out)
 
     def gathered(self, found: Any) -> Any:
-        """Sums [..., group] of fewer groups, on the device."""
-        if not self.device.is_cuda:
+        """Sums [..., group] of fewer groups, on the device; the same ones, if they are few."""
+        if not self.device.is_cuda or found.size <= FEW_SUMS:
             return found
         fewer = max(1, self.groups // _GROUPS)
-        rows = found.size // self.groups
         out = self.device.empty((*found.shape[:-1], fewer), np.float64)
         self.device.run(
-            kernel_of(sums.gather), rows * fewer, self.groups, fewer,
-            found.reshape((rows, self.groups)), out.reshape((rows, fewer)),
-        )  # fmt: skip
+            kernel_of(sums.gather), out.size, self.groups, fewer, flat(found), flat(out)
+        )
         return out
+
+    def totals(self, gathered: Any) -> np.ndarray:
+        """Sums [...] of all groups, on the host, from those `gathered`."""
+        found = np.asarray(self.device.get(gathered))
+        if self.device.is_cuda and found.size <= FEW_SUMS:
+            found = added_in_order(found, max(1, self.groups // _GROUPS))
+        return np.asarray(found.sum(axis=-1))
 
     def _added(self, found: Any) -> tuple[np.ndarray, np.ndarray]:
         """Sums [density, sum] over all points, and with signs, from those by groups."""
-        added = np.asarray(self.device.get(found)).sum(axis=-1)[:, : len(_asked(self.size))]
+        added = self.totals(found)[:, : len(_asked(self.size))]
         return added[..., 0], added[..., 1]
