@@ -257,7 +257,7 @@ def test_its_cuda_kernels_compile(precision):
         (points_kernels.claim, numbers, cells, numbers, numbers),
         (points_kernels.divide, 4, numbers[:size], one, edges, cells, numbers, numbers, cells,
          beside, exact, flags, flags),
-        (points_kernels.bin_weights, count, groups, one[0], log, log, np.zeros((2, 256, groups))),
+        (points_kernels.bin_weights, count, groups, 0.0, 0.0, log, log, np.zeros((2, 256, groups))),
         (sums.temper, count, groups, 0, log, log, np.zeros((3, 1, groups))),
         (sums.shell, count, groups, 9.0, one[0], one[0], edges, exact, *3 * [log],
          np.zeros((3, 81, groups))),

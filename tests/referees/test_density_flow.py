@@ -374,7 +374,7 @@ def told_or_right(label, found, exact, evidences, most):
     mean, covariance = np.max([density_linear.apart(*each) for each in both], axis=0)
     evidence = np.abs(found["log_evidence"].values - np.asarray(evidences)).max(initial=0.0)
     if mean < most and covariance < 2 * most and evidence < most:
-        return [], Counter({"trusted": 1, label.split()[2]: 1})
+        return [], Counter({"trusted": 1, label.split()[2].strip(","): 1})
     return [
         f"{label}: mean {mean:.4f}, covariance {covariance:.4f}, evidence {evidence:.4f}"
     ], Counter()

@@ -171,6 +171,8 @@ class Carrier(Weighted):
         if end <= begin:
             return
         self._known = None
+        if self._killed is not None:
+            self._largest = None
         total = self.count * self.point_count
         with kernels.readable_errors():
             self.device.run(
@@ -268,7 +270,7 @@ class Carrier(Weighted):
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
-        self._known = None
+        self._known = self._largest = None
         if self._killed is not None:
             self.device.fill_zero(self._killed)
         if self._is_wide:
@@ -344,7 +346,7 @@ class Carrier(Weighted):
         cells = cells_of(start, device) if left <= fewer * count else None
         if not isinstance(cells, Cells):
             return start
-        there = places_of(device, numbers, left)
+        there, _ = places_of(device, flags)
         laid = cells.only(numbers, there)
         start = replace(start, laid=laid, shape=None, is_apart=False)
         killed = () if self._killed is None else ("_killed",)
@@ -381,6 +383,7 @@ class Carrier(Weighted):
         """Go on from a state."""
         if "smeared" in state:
             self._smeared = Smeared(self)
+        self._largest = None
         for name, array in self._arrays().items():
             self.device.copy(state[name], array)
 

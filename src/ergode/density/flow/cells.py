@@ -142,9 +142,10 @@ def flat(array: Any) -> Any:
 
 def numbered(device: Device, flags: Any) -> tuple[Any, int]:
     """Numbers of the flags that are set, -1 for others, on the device; and how many are."""
-    if not device.is_cuda:
-        numbers = np.cumsum(flags != 0, dtype=np.int32)
-        return np.where(flags != 0, numbers - 1, -1), int(numbers[-1])
+    if not device.is_cuda or flags.size <= _FEW_FLAGS:
+        are_set = np.asarray(device.get(flags)) != 0
+        numbers = np.cumsum(are_set, dtype=np.int32)
+        return device.put(np.where(are_set, numbers - 1, -1)), int(numbers[-1])
     parts = parts_of(device, flags.size)
     counts = device.empty(parts, np.int64)
     run_parts(device, points_kernels.count_flags, flags.size, flags, counts)
@@ -153,13 +154,18 @@ def numbered(device: Device, flags: Any) -> tuple[Any, int]:
     return numbers, int(np.asarray(device.get(counts)).sum())
 
 
-def places_of(device: Device, numbers: Any, count: int) -> Any:
-    """Places of what has the numbers from 0 to `count`, on the device."""
-    if not device.is_cuda:
-        return np.flatnonzero(numbers >= 0)
+_FEW_FLAGS = 1 << 17  # that the host numbers in less time than the launches for them take
+
+
+def places_of(device: Device, flags: Any) -> tuple[Any, int]:
+    """Places of the flags that are set, on the device; and how many are."""
+    if not device.is_cuda or flags.size <= _FEW_FLAGS:
+        places = np.flatnonzero(device.get(flags))
+        return device.put(places), places.size
+    numbers, count = numbered(device, flags)
     out = device.empty(count, np.int64)
     run_parts(device, points_kernels.place_numbers, numbers.size, numbers, out)
-    return out
+    return out, count
 
 
 def least_of(device: Device, *asked: tuple[float, Any, Sequence[float]]) -> list[float]:
@@ -169,18 +175,18 @@ def least_of(device: Device, *asked: tuple[float, Any, Sequence[float]]) -> list
     largest, but for an eighth: weights are counted in bins below the top, which is at least the
     largest.
     """
-    logs = [one for _, one, _ in asked]
-    count, bins = logs[0].size, points_kernels.BINS
+    (top, one, _), (other_top, other, _) = asked[0], asked[-1]
+    count, bins = one.size, points_kernels.BINS
     out = device.zeros((len(asked), bins, parts_of(device, count)), np.float64)
-    tops = device.put(np.array([top for top, *_ in asked]))
     run_parts(
-        device, points_kernels.bin_weights, count, tops, logs[0], logs[-1], out, times=len(asked)
-    )
+        device, points_kernels.bin_weights, count, top, other_top, one, other, out,
+        times=len(asked),
+    )  # fmt: skip
     least = []
     for (top, _, shares), found in zip(asked, added(device, out), strict=True):
         below = found.sum() - np.cumsum(found)  # what is fainter than each bin
         each = [int(np.argmax(below <= share * found.sum())) for share in shares]
-        least += [top - (one + 1) / 8.0 if one < bins - 1 else _NOTHING for one in each]
+        least += [top - (k + 1) / 8.0 if k < bins - 1 else _NOTHING for k in each]
     return least
 
 
@@ -198,12 +204,10 @@ class Table:
         run(
             device, points_kernels.mark_beside, count, count, cells.beside, central, chosen, missing
         )  # fmt: skip
-        numbers, kept = numbered(device, chosen)
-        sides, most = numbered(device, missing)
+        some, kept = places_of(device, chosen)
+        lacking, most = places_of(device, missing)
         room = 1 << int(2 * (kept + most) + 15).bit_length()
-        self.keys, self.values = device.empty(room, np.int64), device.zeros(room, np.int64)
-        run(device, points_kernels.empty_out, room, self.keys)
-        both, lacking = (self.keys, self.values), places_of(device, sides, most)
+        self.keys, self.values = both = device.zeros_together(2 * [((room,), np.int64)])
         more = 0
         if most:
             flags = device.empty(most, np.int8)
@@ -211,7 +215,6 @@ class Table:
             run(device, points_kernels.is_claimed, most, lacking, cells.index, *both, flags)
             made, more = numbered(device, flags)
         self.index = device.empty((1 + axes, kept + more), np.int32)
-        some = places_of(device, numbers, kept)
         run(device, points_kernels.take_cell, kept, some, cells.index, self.index, *both)
         if more:
             run(

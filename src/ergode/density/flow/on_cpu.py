@@ -166,12 +166,12 @@ def widen(
     out[0] = smeared[which] + np.log1p(np.minimum(far, FARTHEST))
 
 
-def bin_weights(tops: Any, one: Any, other: Any, out: Any) -> None:
-    for k, log in enumerate((one, other)[: len(out)]):
-        below = tops[k] - log[0]
+def bin_weights(top: float, other_top: float, one: Any, other: Any, out: Any) -> None:
+    for (highest, log), found in zip(((top, one), (other_top, other)), out, strict=False):
+        below = highest - log[0]
         below = below[below < np.inf]
         which = np.clip(below * BINS_IN_UNIT, 0, BINS - 1).astype(np.int64)
-        out[k, :, 0] = np.bincount(which, np.exp(-below), BINS)
+        found[:, 0] = np.bincount(which, np.exp(-below), BINS)
 
 
 def mark(

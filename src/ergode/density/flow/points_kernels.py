@@ -127,16 +127,16 @@ BINS = 256
 BINS_IN_UNIT = 8.0
 
 
-def bin_weights(index, count, parts, tops, one, other, out):
+def bin_weights(index, count, parts, top, other_top, one, other, out):
     """Weights of one part of the points, by the logarithms of one of two weights: a kernel body.
 
-    Model: `tops` [2], at least their largest logarithms. Out: `out` [1 or 2, BINS, parts], which
-    comes with zeros.
+    The tops are at least their largest logarithms. Out: `out` [1 or 2, BINS, parts], which comes
+    with zeros.
     """
     whose = index // parts
     part = index - whose * parts
     for i in range(part * count // parts, (part + 1) * count // parts):
-        below = tops[whose] - (one[0, i] if whose == 0 else other[0, i])
+        below = top - one[0, i] if whose == 0 else other_top - other[0, i]
         if below < math.inf:
             which = np.int64(max(min(below * BINS_IN_UNIT, np.float64(BINS - 1)), 0.0))
             out[whose, which, part] += math.exp(-below)
@@ -192,7 +192,7 @@ def changes(index, count, parts, top, log_weights, beside, central, out):
 # ---- a table of cells by their places
 
 
-EMPTY = np.int64(-(2**63))
+EMPTY = np.int64(0)
 _ODD = np.int64(-7046029254386353131)  # an odd number without a pattern
 
 
@@ -204,14 +204,9 @@ def step_of(axis):
     return key | np.int64(1)
 
 
-def empty_out(index, keys):
-    """Empty one place of a table: a kernel body."""
-    keys[index] = EMPTY
-
-
 def key_of(cells, which):
-    """Key of a cell [1 + axis, cell]: that of another is equal by a chance of 1e-19."""
-    key = np.int64(0)
+    """Key of a cell [1 + axis, cell]: that of another, or EMPTY, is equal by a chance of 1e-19."""
+    key = _ODD
     for d in range(cells.shape[0]):
         key += step_of(d) * np.int64(cells[d, which])
     return key

@@ -101,8 +101,11 @@ class Smeared:
 
     def leave(self, there: Any) -> None:
         """Go on with points whose numbers are `there`, on the device."""
-        for name in ("_before", "logs", "_widest"):
-            setattr(self, name, columns(self._carrier.device, getattr(self, name), there))
+        device = self._carrier.device
+        self.logs, self._widest = (
+            columns(device, one, there) for one in (self.logs, self._widest)
+        )  # fmt: skip
+        self._before = device.empty(self.logs.shape, np.float64)
 
 
 _THIN_MOST = 1e-4  # of the smeared weight in cells with a thin likelihood, that is left alone

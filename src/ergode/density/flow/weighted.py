@@ -88,6 +88,9 @@ class Weighted:
     _marks: Any  # [2, density], on the device: see `sums.weigh`
     _signs: Any  # [point]
     _edge: Any  # [point]: whether a point is at the edge of the points
+    # An array, and the largest of its groups on a GPU, while the logarithms do not change. A point
+    # that is lost since then may still be its summit: the others are relative to it all the same.
+    _largest: tuple[Any, Any] | None = None
     _is_wide = False  # whether points carry a covariance
     _periods: np.ndarray | None = None  # [variable], infinite if it has none; None: none has one
 
@@ -127,6 +130,7 @@ class Weighted:
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
+        self._largest = None
         points = self._exact, self.points, self.log_weights
         return self.weigh_points(measurement, places, *points, self._marks)
 
@@ -261,9 +265,12 @@ class Weighted:
         if not device.is_cuda:
             self.pointwise(sums.summit, of, self.points, out)
             return out
-        found = device.empty((self.count, 2, groups), np.float64)
-        total = self.count * groups
-        device.run(kernel_of(sums.largest), total, self.point_count, groups, of, found)
+        if self._largest is None or self._largest[0] is not of:
+            found = device.empty((self.count, 2, groups), np.float64)
+            total = self.count * groups
+            device.run(kernel_of(sums.largest), total, self.point_count, groups, of, found)
+            self._largest = of, found
+        found = self._largest[1]
         device.run(self._kernel_of(sums.summit), self.count, groups, found, self.points, out)
         return out
 
