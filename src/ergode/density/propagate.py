@@ -159,9 +159,9 @@ def propagate(
         values of all densities. ``attrs["method_reason"]`` says why. ``"flow"`` has no numerical
         diffusion. With noise its cells are Gaussians, computed in float64.
         `width`, relative to the prior's deviations, is then the distance between its points
-        (default 0.5, and more in more than four dimensions). Where measurements leave few of them,
-        new points are laid in the posterior at the first time. Cells of the result are images of
-        the points' cells. The schemes:
+        (default 0.5, less in one dimension and more in more than four). Where measurements leave
+        few, new points are laid in the posterior at the first time. Cells of the result are images
+        of the points' cells. The schemes:
 
         - ``"split"``: third-order sweeps, one dimension after the other; for every density
         - ``"corner-transport"``: the scheme of the published runs, with their box of three standard

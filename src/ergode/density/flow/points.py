@@ -32,6 +32,7 @@ EDGE = 1e-3
 DIMENSIONS_OF_LATTICE = 6
 _SOBOL_POINTS = 1 << 17
 _POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
+_POINTS_LEAST = 200  # and made less to have as many, of one variable
 POINTS_MOST = 1 << 24
 _KEPT_MOST = 1 << 19  # points of a pattern that a device keeps
 _OVERLAP = 1.1  # deviation of a Gaussian cell, in distances of centres
@@ -164,10 +165,15 @@ def spacing_of(
     size: int, wanted: float | None, cut: float, count: int = _POINTS_BY_DEFAULT,
     least: float = SPACING,
 ) -> float:  # fmt: skip
-    """Spacing of a lattice; the default is the least one that has no more than `count` points."""
+    """Spacing of a lattice; the default is the `least` that has no more than `count` points.
+
+    A lattice has at least _POINTS_LEAST.
+    """
     if wanted is not None:
         return wanted
-    return max(least, float((count_of(size, 1.0, cut) / count) ** (1.0 / size)))
+    ball = count_of(size, 1.0, cut)
+    most, fewest = ((ball / points) ** (1.0 / size) for points in (_POINTS_LEAST, count))
+    return float(max(min(least, most), fewest))
 
 
 def count_of(size: int, spacing: float, cut: float) -> float:

@@ -52,8 +52,8 @@ def flow_warning(solver: FlowSolver) -> str:
     if bend is not None and np.isfinite(bend.time):
         said.append(
             "noise makes cells so wide that the field bends within them, or a function of noise or "
-            f"a likelihood makes them far from Gaussians, from time {bend.time:g} on: {bend.told}, "
-            f"at most {BEND_MOST} is trusted - use scheme='split', or ergode.particles"
+            f"a likelihood makes them far from Gaussians, from time {bend.time:g} on: {bend.sizes} "
+            "- use scheme='split', or ergode.particles"
         )
     elif bad.any():
         who = "the density" if bad.size == 1 else f"{bad.sum()} of {bad.size} densities"

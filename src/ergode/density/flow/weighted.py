@@ -62,6 +62,13 @@ def _asked(size: int) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=32)
+def _squares(size: int) -> np.ndarray:
+    """Places of the sums of squares among those that are asked for."""
+    rows, columns = pairs_of(size)
+    return 1 + size + np.flatnonzero(rows == columns)
+
+
+@lru_cache(maxsize=32)
 def _asked_on(device: Device, size: int) -> list[Any]:
     """The factors on a device, as many as are added together or a multiple of it."""
     wanted = _asked(size)
@@ -208,44 +215,42 @@ class Weighted:
     def read(self, summits: Any, found: Any) -> Moments:
         """Moments from what has been begun."""
         n, own = self.size, np.asarray(self.device.get(summits))
-        whole, with_signs = self._added(found)
-        mass = whole[:, 0]
+        rows, columns = pairs_of(n)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = own[:, 1:] + whole[:, 1 : 1 + n] / mass[:, None]
+            halves, squares = self._halves(found)
+            whole, mass = halves[0], halves[0, :, 0]
+            mean, covariance = whole[:, 1 : 1 + n], np.empty((self.count, n, n))
+            second = whole[:, 1 + n : -2] - mean[:, rows] * mean[:, columns]
+            covariance[:, rows, columns] = covariance[:, columns, rows] = second
             return Moments(
-                np.log(mass) + own[:, 0], mean, self._covariance(whole), mass**2 / whole[:, -2],
-                *self._errors(whole, with_signs), whole[:, -1] / mass,
+                np.log(mass) + own[:, 0], own[:, 1:] + mean, covariance, mass**2 / squares,
+                *self._errors(halves), whole[:, -1],
             )  # fmt: skip
 
     def apart(self, found: Any) -> np.ndarray:
         """How far halves of the points are apart [density], in deviations, from their `sums`."""
-        mean_error, deviation_error, _ = self._errors(*self._added(found))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean_error, deviation_error, _ = self._errors(self._halves(found)[0])
         return np.asarray(np.maximum(mean_error, deviation_error))
 
-    def _errors(
-        self, whole: np.ndarray, with_signs: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Errors of mean, deviation and logarithm of the mass by halves: see `Moments`."""
-        n, (rows, columns) = self.size, pairs_of(self.size)
-        # All points, and each half of them.
-        found = np.stack([whole, whole - with_signs, whole + with_signs])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found[..., 1:] /= (mass := found[..., :1])
-            mean = found[..., 1 : 1 + n]
-            own = np.sqrt(found[..., 1 + n + np.flatnonzero(rows == columns)] - mean**2)
-            off = np.abs((mean[1:] - mean[0]) / own[0]).max(axis=(0, 2))
-            wide = np.abs(own[1:] / own[0] - 1.0).max(axis=(0, 2))
-            return off, wide, np.abs(np.log(mass[1:, :, 0] / mass[0, :, 0])).max(axis=0)
+    def _halves(self, found: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Masses of all points and of each half of them, and sums relative to those.
 
-    def _covariance(self, found: np.ndarray) -> np.ndarray:
-        n, (rows, columns) = self.size, pairs_of(self.size)
-        covariance = np.empty((self.count, n, n))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = found[:, 1 : 1 + n] / found[:, :1]
-            second = found[:, 1 + n : 1 + n + rows.size] / found[:, :1]
-            covariance[:, rows, columns] = second - mean[:, rows] * mean[:, columns]
-        covariance[:, columns, rows] = covariance[:, rows, columns]
-        return covariance
+        [3, density, sum]; and sums of squared weights [density].
+        """
+        added = self.totals(found)[:, : len(_asked(self.size))]
+        whole, with_signs = added[..., 0], added[..., 1]
+        halves = np.stack([whole, whole - with_signs, whole + with_signs])
+        halves[..., 1:] /= halves[..., :1]
+        return halves, whole[:, -2]
+
+    def _errors(self, halves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Errors of mean, deviation and logarithm of the mass by halves: see `Moments`."""
+        mass, mean = halves[..., 0], halves[..., 1 : 1 + self.size]
+        own = np.sqrt(halves[..., _squares(self.size)] - mean**2)
+        off = np.abs((mean[1:] - mean[0]) / own[0]).max(axis=(0, 2))
+        wide = np.abs(own[1:] / own[0] - 1.0).max(axis=(0, 2))
+        return off, wide, np.abs(np.log(mass[1:] / mass[0])).max(axis=0)
 
     def short_way(self, away: np.ndarray) -> np.ndarray:
         """Differences of states [..., variable], the short ways of periodic variables."""
@@ -340,8 +345,3 @@ class Weighted:
         if self.device.is_cuda and found.size <= FEW_SUMS:
             found = added_in_order(found, max(1, self.groups // _GROUPS))
         return np.asarray(found.sum(axis=-1))
-
-    def _added(self, found: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Sums [density, sum] over all points, and with signs, from those by groups."""
-        added = self.totals(found)[:, : len(_asked(self.size))]
-        return added[..., 0], added[..., 1]
