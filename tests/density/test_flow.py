@@ -200,6 +200,21 @@ def test_a_square_that_is_measured_has_two_lobes(value):
     assert abs(float(found["mean"][-1, 0])) < 1e-9 and np.isnan(found["unreliable_from"])
 
 
+def test_a_double_well_is_resolved_by_default():
+    """What begins between two wells ends in both of them: x(t) is known."""
+    found = ergode.density.propagate(
+        ergode.VectorField(lambda t, y, p: (y[0] - y[0] * y[0] * y[0],), ["x"]),
+        ergode.Gaussian([0.0], [0.25]), times=[0.0, 3.0, 6.0], device="cpu:2", keep="none",
+    )  # fmt: skip
+    x = np.linspace(-4.0, 4.0, 200_001)
+    weight = np.exp(-2.0 * x**2)
+    grown = np.exp(2.0 * found["time"].values)[:, None]
+    squares = x**2 * grown / (1.0 + x**2 * (grown - 1.0))
+    exact = np.sqrt(squares @ weight / weight.sum())
+    np.testing.assert_allclose(np.sqrt(found["covariance"][:, 0, 0]), exact, rtol=0.01)
+    assert np.isnan(float(found["unreliable_from"]))
+
+
 def test_a_measurement_that_nothing_allows_is_impossible():
     with pytest.warns(ergode.FailureWarning, match="impossible"):
         found = flow(
@@ -257,9 +272,10 @@ def test_its_cuda_kernels_compile(precision):
         (points_kernels.claim, numbers, cells, numbers, numbers),
         (points_kernels.divide, 4, numbers[:size], one, edges, cells, numbers, numbers, cells,
          beside, exact, flags, flags),
-        (points_kernels.bin_weights, count, groups, 0.0, log, np.zeros((256, groups))),
+        (points_kernels.bin_weights, count, groups, 0.0, 0.0, log, log, np.zeros((2, 256, groups))),
         (sums.temper, count, groups, 0, log, log, np.zeros((3, 1, groups))),
-        (sums.shell, count, groups, 9.0, 0.0, one[0], edges[0], exact, log, np.zeros((81, groups))),
+        (sums.shell, count, groups, 9.0, one[0], one[0], edges, exact, *3 * [log],
+         np.zeros((3, 81, groups))),
     ]  # fmt: skip
     for body, *arguments in of_new_lattices if precision == "float64" else []:
         cuda.ptx(kernels.for_each(body).compiled("cuda"), (0, 1, *arguments))

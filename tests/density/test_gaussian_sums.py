@@ -8,7 +8,7 @@ from scipy.linalg import expm
 import ergode
 from ergode.core import kernels
 from ergode.density import choice, views
-from ergode.density.flow import carrier, gaussians, sums
+from ergode.density.flow import carrier, gaussians, points, sums
 from ergode.density.grid.lattice import DIMENSION, Frame
 from ergode.density.noise import Noise
 
@@ -132,7 +132,7 @@ def test_strong_noise_gets_a_grid_and_is_told():
     found = van_der_pol(0.3)
     assert found.attrs["method"] == "split"
     assert "deviations off drawn points" in found.attrs["method_reason"]
-    with pytest.warns(ergode.AccuracyWarning, match="the field bends within them, or"):
+    with pytest.warns(ergode.AccuracyWarning, match=r"on: means, deviations .* within 0\.\d+ of"):
         asked = van_der_pol(0.3, scheme="flow")
     assert float(asked["unreliable_from"]) <= 4.0
 
@@ -196,13 +196,22 @@ def test_weak_noise_of_a_nonlinear_field_is_that_of_a_million_particles(device):
     )
 
 
-def test_what_cells_with_noise_cannot_do_is_refused():
-    still = ergode.VectorField(lambda t, y, p: (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), list("abcdefg"))
-    heaps = ergode.Mixture([1, 1], [ergode.Gaussian(np.full(7, k), np.ones(7)) for k in (0, 9)])
-    with pytest.raises(ergode.PlanError, match="a mixture in more than six dimensions"):
-        ergode.density.propagate(
-            still, heaps, times=[0, 1], process_noise=np.ones(7), scheme="flow", device="cpu:1"
-        )  # fmt: skip
+@pytest.mark.parametrize("size", [2, 7])
+def test_cells_of_a_mixture_have_its_moments(size):
+    """Components of unequal widths, each with cells of its own."""
+    parts = [
+        ergode.Gaussian(np.full(size, 4.0 * k), np.diag(np.arange(1.0, 1 + size)) * (1 + 3 * k))
+        for k in range(2)
+    ]
+    prior = ergode.Mixture([0.25, 0.75], parts)
+    start = points.wide_start_of(prior, None, points.CUT)
+    weights = np.exp(start.log_weights)
+    means, columns = np.split(carrier._states(start), [size], axis=1)
+    own = np.einsum("p,pki,pkj->ij", weights, *2 * [columns.reshape(-1, size, size)])
+    np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(weights @ means, prior.mean, atol=0.01)
+    own += np.cov(means.T, aweights=weights, ddof=0)
+    np.testing.assert_allclose(own, prior.covariance, rtol=0.02, atol=0.05)
 
 
 @pytest.mark.parametrize("kind", ["samples", "function"])

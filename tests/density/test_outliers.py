@@ -253,6 +253,6 @@ def test_kernels_of_student_compile_for_a_gpu():
         kernels.for_each(sums.weigh, bindings=bindings).compiled("cuda"),
         (
             0, 4, 4, 0.0, np.zeros((1, 0)), np.zeros((1, 3)), np.zeros((1, 2, 2)),
-            np.zeros((2, 1, 4)), np.zeros((1, 4)),
+            np.zeros((2, 1, 4)), np.zeros((1, 4)), np.zeros((2, 1), np.int64),
         ), optimized=False,
     )  # fmt: skip

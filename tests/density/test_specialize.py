@@ -93,7 +93,7 @@ def test_cuda_kernels_compile_to_registers(
     if is_plain:
         assert "fma.rn.f64" not in text and "div.rn.f32" in text
     reweigh = specialize.reweigh_kernel(precision, thread_group)
-    tail = (control, control, np.zeros((1, 4), np.int64), control)
+    tail = (control, control, np.zeros((1, 5), np.int64), control)
     assert "__local_depot" not in cuda.ptx(reweigh.compiled("cuda"), (0, 0, 0, grid, masses, *tail))
 
 

@@ -3,9 +3,11 @@
 Linear systems with noise, jumps and measurements against Kalman; drift in one to six dimensions;
 oscillators far from their centres; planar orbits against Kepler's equation; measured chaos, whose
 posteriors have several modes, against weighted samples, filtered or smoothed; polynomial fields
-with noise from weak to strong against particles in NumPy. Each variable has its own unit, the order
-of variables is random, and a density travels up to 1e4 of its deviations. A result may be wrong
-only where it says so, and may say so of none without strong noise.
+with noise from weak to strong against particles in NumPy; samples and mixtures as priors of linear
+systems, up to seven variables, against sums of Gaussians; angles against particles. Each variable
+has its own unit, the order of variables is random, and a density travels up to 1e4 of its
+deviations. A result may be wrong only where it says so, and may say so of none without strong
+noise.
 """
 
 import sys
@@ -14,11 +16,12 @@ from collections import Counter
 from pathlib import Path
 
 import density_cloud
+import density_kinds
 import density_linear
 import numpy as np
 import pytest
 from fresh import fresh_seeds
-from scipy.linalg import block_diag, expm
+from scipy.linalg import block_diag
 
 import ergode
 from ergode.core.errors import ErgodeWarning
@@ -309,8 +312,110 @@ def judge_noise(seed, size, device, is_other=False):
     ], Counter()
 
 
+def judge_samples(seed, size, device):
+    """Weighted samples of two heaps as a prior of a linear system."""
+    rng = np.random.default_rng(seed)
+    noise = str(rng.choice(["none", "diagonal", "matrix"]))
+    jumps = int(rng.integers(2)) if noise != "none" else 0
+    bank = density_linear.random_bank(rng, size, 1, noise, False, jumps)
+    points, weights = density_kinds.random_samples(rng, bank.mean[0], bank.covariance[0])
+    exact, evidences = density_kinds.filtered(
+        bank, weights, points, np.zeros((1, size, size))
+    )  # fmt: skip
+    prior = ergode.Samples(points, weights)
+    found = of_bank(bank, prior, device, noise != "none")
+    label = f"seed {seed}: samples, size {size}, noise {noise}"
+    # Kernels of a hundredth of the covariance smooth the heaps.
+    return told_or_right(label, found, exact, evidences, 0.02 if noise == "none" else 0.07)
+
+
+def judge_seven(seed, device):
+    """Seven variables with noise, and a Gaussian or a mixture of two as a prior."""
+    rng = np.random.default_rng(seed)
+    bank = density_kinds.random_seven(rng)
+    wide, parts, weights = bank.covariance[0], bank.mean, np.ones(1)
+    prior = ergode.Gaussian(bank.mean[0], wide)
+    if rng.integers(2):
+        apart = rng.normal(0, 1.5, 7) * np.sqrt(np.diag(wide))
+        parts, weights = bank.mean + np.stack([apart, -apart]), np.array([0.4, 0.6])
+        prior = ergode.Mixture(weights, [ergode.Gaussian(one, wide) for one in parts])
+    covariances = np.broadcast_to(wide, (len(parts), 7, 7))
+    exact, evidences = density_kinds.filtered(bank, weights, parts, covariances)
+    found = of_bank(bank, prior, device, True)
+    label = f"seed {seed}: seven variables, {len(parts)} terms, {bank.variance.ravel()}"
+    return told_or_right(label, found, exact, evidences, 0.02)
+
+
+def of_bank(bank, prior, device, is_noisy):
+    """The only density of a bank by points that follow the flow, with a prior of its own."""
+    field, seen = density_linear.FIELDS.get(bank.size, density_kinds.SEVEN), bank.measurements
+    values = bank.parameters() if bank.size < 7 else dict(
+        zip(field.parameters, bank.drift.ravel(), strict=True)
+    )  # fmt: skip
+    if bank.size == 7:
+        density_linear.SEEN[7] = density_kinds.first
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ErgodeWarning)
+        return ergode.density.propagate(
+            field, prior, times=bank.times, parameters={k: float(np.ravel(v)[0]) for k, v in
+            values.items()}, measurements=[
+                ergode.Measurement(one.time, one.h, one.value[0], one.covariance[0])
+                for one in seen()
+            ], maneuvers=bank.maneuvers(), process_noise=bank.noise if is_noisy else None,
+            scheme="flow", keep="none", device=device,
+        )  # fmt: skip
+
+
+def told_or_right(label, found, exact, evidences, most):
+    if np.isfinite(found["unreliable_from"]):
+        return [], Counter({"told": 1, f"told {label.split()[2]}": 1})
+    both = zip(found["mean"].values, found["covariance"].values, *zip(*exact, strict=True),
+               strict=True)  # fmt: skip
+    mean, covariance = np.max([density_linear.apart(*each) for each in both], axis=0)
+    evidence = np.abs(found["log_evidence"].values - np.asarray(evidences)).max(initial=0.0)
+    if mean < most and covariance < 2 * most and evidence < most:
+        return [], Counter({"trusted": 1, label.split()[2].strip(","): 1})
+    return [
+        f"{label}: mean {mean:.4f}, covariance {covariance:.4f}, evidence {evidence:.4f}"
+    ], Counter()
+
+
+def judge_angle(seed, device):
+    """A pendulum that may swing over, with and without noise."""
+    rng = np.random.default_rng(seed)
+    swing = density_kinds.Swing(rng, bool(rng.integers(2)))
+    exact, effective = swing.filtered(rng)
+    places, named = swing.arguments()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ErgodeWarning)
+        found = ergode.density.propagate(
+            *places, **named, scheme="flow", keep="none", device=device
+        )  # fmt: skip
+    if np.isfinite(found["unreliable_from"]):
+        return [], Counter({"told": 1, "told angle": 1})
+    most = (0.02 if not swing.noise.any() else 0.07) + 6 / np.sqrt(effective)
+    for row, (turn, mean, wide) in enumerate(exact):
+        if turn < 0.3:  # an angle has hardly a mean
+            continue
+        off = found["mean"].values[row] * swing.turns - mean
+        off[0] = np.angle(np.exp(1j * off[0]))
+        ratio = np.sqrt(np.diag(found["covariance"].values[row])) * swing.turns / wide - 1
+        if max(np.abs(off / wide).max(), np.abs(ratio).max()) > most:
+            return [
+                f"seed {seed}: angle, row {row}, noise {swing.noise}: mean {off / wide}, deviation "
+                f"{ratio}, at most {most:.3f}"
+            ], Counter()
+    return [], Counter(trusted=1, angle=1)
+
+
 def judge(rng, device):
-    seed, kind = int(rng.integers(1 << 40)), rng.integers(7)
+    seed, kind = int(rng.integers(1 << 40)), rng.integers(10)
+    if kind == 9:
+        return judge_seven(seed, device)
+    if kind == 8:
+        return judge_angle(seed, device)
+    if kind == 7:
+        return judge_samples(seed, int(rng.integers(1, 4)), device)
     if kind == 6:
         return judge_noise(seed, int(rng.integers(1, 3)), device, True)
     if kind == 5:
@@ -381,39 +486,13 @@ def test_noise_by_a_function_and_any_likelihood(device):
     judged(judge_noise(seed, 1 + seed % 2, device, True) for seed in range(600, 616))
 
 
-def seven(t, y, p):
-    return tuple(sum(p[7 * i + k] * y[k] for k in range(7)) for i in range(7))
-
-
 @pytest.mark.exhaustive
 @DEVICES
-def test_seven_variables_with_noise_are_those_of_kalman(device):
-    """Measured with errors of one, a tenth and a hundredth."""
-    rng = np.random.default_rng(3)
-    drift = rng.normal(0, 0.4, (7, 7)) - 0.2 * np.eye(7)
-    noise, wide = np.diag(rng.uniform(0.05, 0.2, 7)), np.diag(rng.uniform(0.5, 2.0, 7))
-    prior, mean = ergode.Gaussian(np.arange(7.0), wide), np.arange(7.0)
-    block = np.block([[-drift, noise], [np.zeros((7, 7)), drift.T]])
-    move = expm(0.5 * drift)
-    grown = move @ expm(0.5 * block)[:7, 7:]
-    seen, evidences = [], []
-    for time, variance in ((0.5, 1.0), (1.0, 0.01), (1.5, 1e-4)):
-        mean, wide = move @ mean, move @ wide @ move.T + grown
-        spread = wide[0, 0] + variance
-        value = mean[0] + 1.5 * np.sqrt(spread)
-        seen.append(ergode.Measurement(time, COMPONENTS[0], value, variance))
-        evidences.append(-0.5 * (1.5**2 + np.log(2 * np.pi * spread)))
-        gain = wide[:, 0] / spread
-        mean, wide = mean + gain * (value - mean[0]), wide - spread * np.outer(gain, gain)
-    names = [f"y{k}" for k in range(7)], [f"p{k}" for k in range(49)]
-    field = ergode.VectorField(seven, *names)
-    *moments, found = run(
-        field, prior.mean, prior.covariance, np.ones(7), drift.ravel(), device, times=[0.0, 1.5],
-        measurements=seen, process_noise=np.diag(noise),
-    )  # fmt: skip
-    exact = [prior.mean, mean], [prior.covariance, wide]
-    wrong, counts = compared("seed 3: seven variables", moments, exact, found, evidences)
-    assert not wrong and counts["trusted"] == 1
+def test_newer_kinds(device):
+    counts = judged(judge_seven(seed, device) for seed in range(700, 703))
+    counts += judged(judge_samples(seed, 1 + seed % 3, device) for seed in range(710, 722))
+    counts += judged(judge_angle(seed, device) for seed in range(730, 738))
+    assert counts["trusted"] > 15
 
 
 @pytest.mark.slow

@@ -49,6 +49,7 @@ from ergode.density.grid.lattice import (
     shifted,
 )
 from ergode.models.estimation import likelihood
+from ergode.models.estimation.likelihood import Undefined
 from ergode.models.estimation.measurement import Measurement
 
 SAMPLED = option(True)
@@ -100,7 +101,7 @@ def _mean(z, here, t, frame, value, precision):
 
 
 def at_cell(index, stride, keys, counters, t, frames, values, precisions, out):
-    """Log-likelihood in one cell of one density, up to a constant.
+    """Log-likelihood in one cell of one density, up to a constant; NaN if it is infinite.
 
     Model: `values` [density, component], `precisions` [density, component, component]. Out: `out`
     [density, stride].
@@ -114,7 +115,7 @@ def at_cell(index, stride, keys, counters, t, frames, values, precisions, out):
         found = _at(z, t, frame, value, precision)
         if SAMPLED and _most_bent(z, found, t, frame, value, precision) > _BENT:
             found = _mean(z, found, t, frame, value, precision)
-        out[which, number] = found
+        out[which, number] = found if found < math.inf else np.float64(math.nan)
 
 
 # A weight from 0 to 1 is stored in two words of 31 bits, so that sums are exact.
@@ -128,8 +129,9 @@ def reweigh(
 
     Model: `logs` [density, cell], the log-likelihoods; `controls` [density, word]. Out: `outcomes`
     [density, 2]; the second is the logarithm of the evidence. If it is not finite, masses are
-    unchanged. Otherwise the last word of `room` [density, 4] is the mass, in units, of cells that
-    were below the threshold before. Initially `room` is zero, the first of `outcomes` minus
+    unchanged. Otherwise the fourth word of `room` [density, 5] is the mass, in units, of cells that
+    were below the threshold before. The last one is the mass of cells before whose likelihood is
+    not a number, and counts as zero. Initially `room` is zero, the first of `outcomes` minus
     infinity.
     """
     which, group = group_of(thread_rank, thread_count, first, every_cells.barrier_words)
@@ -142,11 +144,15 @@ def reweigh(
     floor = real(controls[which, THRESHOLD] * before)
     p, weight = masses.now, masses.next
     best = np.float64(-math.inf)
+    undefined = np.int64(0)
     for i in no_unroll(share(group, 1, used)):
         if p[i] > 0.0:
             value = log[i] + math.log(np.float64(p[i]))
             if value > best:
                 best = value
+            elif math.isnan(value):
+                undefined += units(p[i])
+    accumulate(group, sums, 4, undefined)
     atomic_max(outcome, 0, best)
     barrier(group)
     top = outcome[0]
@@ -221,6 +227,19 @@ def evaluate(
         one, places, [lattice], device, frame, numbered, counters, out, is_sampled=False
     )
     return out[0, 1:]
+
+
+def undefined_of(
+    lattice: Lattice, keys: np.ndarray, log: np.ndarray, mean: np.ndarray, share: float
+) -> Undefined:
+    """Where a likelihood is not a number: the cell nearest to a mean, of a share of the density.
+
+    `keys` [cell]; `log` [stride] are log-likelihoods by `at_cell`.
+    """
+    bad = np.isnan(log[1 : 1 + len(keys)])
+    states = lattice.points(lattice.unpack((keys & KEY)[bad]))
+    away = (states - mean) @ lattice.axes / lattice.width
+    return Undefined(float(share), states[np.square(away).sum(axis=1).argmin()])
 
 
 def find_likelihoods(

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from ergode.core.arguments import refuse_idle
 from ergode.core.errors import PlanError
-from ergode.density.flow.bend import BEND_MOST, bend_of
+from ergode.density.flow.bend import Bend, bend_of
 from ergode.density.flow.points import DIMENSIONS_OF_LATTICE
+from ergode.density.flow.reliable import BEND_MOST
 from ergode.density.methods import SchemeName
 from ergode.density.noise import Noise
 from ergode.density.specialize import Limits
@@ -31,7 +32,7 @@ class Choice(NamedTuple):
 
     scheme: SchemeName
     reason: str
-    bend_time: float | None = None  # of the cells (see `flow.bend`); None if it was not looked for
+    bend: Bend | None = None  # of Gaussian cells; None if it was not looked for
 
 
 def choose(
@@ -52,9 +53,8 @@ def choose(
             "flow", "a closest approach: points that follow the flow know how near they come"
         )
     wanted = [name for name, is_given in given.items() if is_given]
-    why = why_not_flow(asked, noise, limits)
-    if why:
-        return Choice("split", f"a fixed grid: {why}")
+    if limits is not None:
+        return Choice("split", "a fixed grid: a region or a conserved quantity")
     if also == KILLING and asked.measurements:
         return Choice(
             "flow", "measurements and a killing rate: both weigh points that follow the flow"
@@ -83,30 +83,12 @@ def choose(
     most = COMPARED_MOST if bend.is_compared else BEND_MOST
     if bend.size > most:
         return Choice("split", f"a fixed grid: {bend.told}, more than {most}")
-    return Choice("flow", f"weak noise: {bend.told}, at most {most}", bend.time)
+    return Choice("flow", f"weak noise: {bend.told}, at most {most}", bend)
 
 
 def is_wide(asked: Estimation, noise: Noise | None) -> bool:
     """Whether points do not keep their mass, so that cells have to be Gaussians."""
     return noise is not None or any(one.covariance is not None for one in asked.maneuvers)
-
-
-def why_not_flow(asked: Estimation, noise: Noise | None, limits: Limits | None) -> str:
-    """What only a fixed grid can do for a density; empty if there is nothing."""
-    wide = is_wide(asked, noise)
-    dimension = len(asked.field.variables)
-    for is_given, what in (
-        (limits is not None, "a region or a conserved quantity"),
-        (
-            wide
-            and dimension > DIMENSIONS_OF_LATTICE
-            and any(isinstance(one, Mixture) for one in asked.priors),
-            "both noise and a mixture in more than six dimensions",
-        ),
-    ):
-        if is_given:
-            return what
-    return ""
 
 
 def check_flow(
@@ -123,10 +105,11 @@ def check_flow(
         what = "process noise, or maneuvers with a covariance" if limits is None else "walls"
         what = KILLING if also == KILLING else what
         raise PlanError(f"closest_approach is for densities without {what}: {WALLS}")
-    if why := why_not_flow(asked, noise, limits):
-        if smooth:
-            raise PlanError(f"smooth=True is for densities without {why}")
-        raise PlanError(f"scheme 'flow' is for densities without {why}; use scheme='split'")
+    if limits is not None:
+        raise PlanError(
+            "scheme 'flow' is for densities without a region or a conserved quantity; use "
+            "scheme='split'"
+        )
     why = "scheme is 'flow', which drops no cells; use retained"
     refuse_idle(
         threshold=(given["threshold"], why), lower_threshold=(given["lower_threshold"], why),

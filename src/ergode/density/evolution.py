@@ -41,6 +41,7 @@ from ergode.density.specialize import (
 )
 from ergode.density.transport import forcing
 from ergode.models.estimation.gate import innovation_of
+from ergode.models.estimation.likelihood import Undefined
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.fields.vector_field import VectorField
@@ -88,7 +89,7 @@ class Evolution:
         self.device = device
         self.precision = precision
         self.method = GRIDS[scheme]
-        self.parameters = np.atleast_2d(parameters)
+        self.parameters, self.variables = np.atleast_2d(parameters), field.variables
         self._cells_most = max_cells
         count = len(self.parameters)
         self._runner = RUNNERS[device.target](device, count)
@@ -127,6 +128,7 @@ class Evolution:
         self._control[:, cells.LOSS_RATE] = loss_rate or 0.0
         self.status = np.full(count, Status.DONE, np.uint8)
         self.why_ended = ""
+        self.undefined: dict[int, Undefined] = {}  # by density, at the latest measurement
         self._cells: Cells | None = None
         self._masses: Masses | None = None
         self._capacity = 0
@@ -328,7 +330,7 @@ class Evolution:
         `places` [density] are indices of densities among those that run side by side. Returns the
         logarithm of the evidence [density] (where it is not finite, the measurement is impossible
         and the density is unchanged), and the posterior probability [density] of the cells that
-        were below the threshold before.
+        were below the threshold before. `undefined` then tells where likelihoods are not numbers.
         """
         assert self._cells is not None
         stride = self.cell_count + 1
@@ -338,7 +340,7 @@ class Evolution:
             self._cells.counters, log,
         )  # fmt: skip
         sums, outcome = self.device.zeros_together(
-            [((self.count, 4), np.int64), ((self.count, 2), np.float64)]
+            [((self.count, 5), np.int64), ((self.count, 2), np.float64)]
         )
         self.device.copy(np.full((self.count, 2), -np.inf), outcome)
         kernel = reweigh_kernel(
@@ -346,9 +348,19 @@ class Evolution:
         )
         arguments = (self._cells, self._masses, log, self._device_control, sums, outcome)
         self._start(kernel, arguments)
+        words = self.device.get(sums)
+        mass = self._counters[:, mass_word(self.lattice.dimension)]
+        self.undefined = {
+            which: bayes.undefined_of(
+                self.lattices[which], self.device.get(self._filled(which)[0]),
+                self.device.get(log)[which], self.summaries()[which].mean,
+                words[which, 4] / mass[which],
+            )
+            for which in np.flatnonzero(words[:, 4]).tolist()
+        }  # fmt: skip
         self.settle()
         evidence = self.device.get(outcome)[:, 1] + constants
-        faint = self.device.get(sums)[:, 3] / float(cells.MASS_UNIT)
+        faint = words[:, 3] / float(cells.MASS_UNIT)
         self._control[:, [cells.NOISE_TIME, cells.LOADED_AT]] = self._control[:, [cells.TIME]]
         self._control[:, cells.FLOOR] = 0.0
         return evidence, faint

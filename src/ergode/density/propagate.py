@@ -19,7 +19,7 @@ from ergode.core.stopwatch import Stopwatch
 from ergode.density import outputs  # noqa: F401 - registers the variables of results
 from ergode.density.choice import KILLING, WALLS, check_flow, choose, is_wide
 from ergode.density.edges import closed, killing_of, limits_of, periods_of
-from ergode.density.flow.bend import bend_of
+from ergode.density.flow.bend import Bend, bend_of
 from ergode.density.flow.check import check, smearing_warning
 from ergode.density.flow.points import CUT
 from ergode.density.flow.reliable import flow_warning
@@ -35,6 +35,7 @@ from ergode.density.threshold import check_threshold, reason_of, thresholds_of
 from ergode.models.cut import ROWS, axis_of_densities
 from ergode.models.estimation.approach import ClosestApproach
 from ergode.models.estimation.estimation import Estimation, estimation
+from ergode.models.estimation.likelihood import undefined_warning
 from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
@@ -158,9 +159,9 @@ def propagate(
         values of all densities. ``attrs["method_reason"]`` says why. ``"flow"`` has no numerical
         diffusion. With noise its cells are Gaussians, computed in float64.
         `width`, relative to the prior's deviations, is then the distance between its points
-        (default 0.5, and more in more than four dimensions). Where measurements leave few of them,
-        new points are laid in the posterior at the first time. Cells of the result are images of
-        the points' cells. The schemes:
+        (default 0.5, less in one dimension and more in more than four). Where measurements leave
+        few, new points are laid in the posterior at the first time. Cells of the result are images
+        of the points' cells. The schemes:
 
         - ``"split"``: third-order sweeps, one dimension after the other; for every density
         - ``"corner-transport"``: the scheme of the published runs, with their box of three standard
@@ -351,7 +352,7 @@ def propagate(
         of_carrier |= {"precision": "float64", "noise": noise}
     of_carrier |= {"killing": killing, "periods": periods}
     reason, approach = "asked for", None
-    bend_time: float | None = None
+    bend: Bend | None = None
     if closest_approach is not None:
         if not isinstance(closest_approach, ClosestApproach):
             raise ModelError(
@@ -359,7 +360,7 @@ def propagate(
             )
         approach = closest_approach.of(asked)
     if scheme == "auto":
-        scheme, reason, bend_time = whole.decided_once(
+        scheme, reason, bend = whole.decided_once(
             "scheme",
             lambda: choose(
                 asked, noise, limits, also, of_carrier, smooth=smooth,
@@ -413,9 +414,7 @@ def propagate(
                 options=of_carrier, is_wide=is_wide(asked, noise), smooth=smooth, approach=approach,
             )  # fmt: skip
             if solver.is_wide:
-                solver.bend_time = (
-                    bend_of(asked, of_carrier).time if bend_time is None else bend_time
-                )
+                solver.bend = bend or bend_of(asked, of_carrier)
             solver.solve()
             found = together(solver.records)
             warnings = [flow_warning(solver)]
@@ -437,6 +436,7 @@ def propagate(
                     solver.records, cure if noise else "scheme='flow', or smaller widths"
                 ),
             ]
+        warnings.append(undefined_warning(solver.undefined, field.variables))
         for said in warnings:
             if said:
                 launch.warn(said, AccuracyWarning)

@@ -16,6 +16,8 @@ from ergode.density import tail
 from ergode.density.evolution import EndedError, Evolution
 from ergode.density.record import Record, within
 from ergode.models.estimation.gate import gated
+from ergode.models.estimation.likelihood import Undefined
+from ergode.models.estimation.likelihood import impossible as impossible_text
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 
@@ -50,6 +52,8 @@ class Run:
         self._cut = left_out.copy()  # estimated missing probability after it
         self._row = 0  # index of the next time
         self._last_measured = max((one.time for one in measurements), default=-np.inf)
+        # Times of measurements, and where their likelihoods are not numbers.
+        self.undefined: list[tuple[float, Undefined]] = []
         self._journeys = [tail.Journey(record.lattice) for record in records]
 
     def go(self, priors: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -176,12 +180,12 @@ class Run:
         dropped = budget["pruned"] + budget["lost"]
         impossible = goes_on & ~np.isfinite(evidence)
         if impossible.any():
-            evolution.end(
-                impossible, Status.IMPOSSIBLE,
-                f"the measurement at time {measurement.time:g} is impossible: its likelihood is "
-                "zero wherever the density is not",
-            )  # fmt: skip
+            undefined = evolution.undefined.get(int(impossible.argmax()))
+            why = impossible_text(measurement.time, undefined, evolution.variables)
+            evolution.end(impossible, Status.IMPOSSIBLE, why)
             goes_on &= ~impossible
+        found = evolution.undefined.items()
+        self.undefined += [(measurement.time, one) for which, one in found if goes_on[which]]
         after = evolution.summaries()
         for which in np.flatnonzero(goes_on).tolist():
             record = self.records[which]

@@ -21,6 +21,7 @@ from ergode.density.resolution import check_count, coarser, is_too_fine
 from ergode.density.run import Run
 from ergode.density.specialize import Limits
 from ergode.models.estimation.estimation import Estimation
+from ergode.models.estimation.likelihood import Undefined
 from ergode.models.estimation.priors import Samples
 
 THINNEST = 0.85
@@ -57,6 +58,8 @@ class Solver:
         default_factory=lambda: {"steps": 0, "cell_steps": 0, "cell_count_most": 0}, init=False
     )
     ended_early: str = ""
+    # Times of measurements, and where their likelihoods are not numbers.
+    undefined: list[tuple[float, Undefined]] = field(default_factory=list, init=False)
 
     def _records(self, chosen: Iterable[int]) -> list[Record]:
         asked = self.asked
@@ -176,6 +179,7 @@ class Solver:
                     raise
                 run.tell_at_once(error)  # earlier batches have results
             self._count(evolution.work)
+            self.undefined += run.undefined
             ended_early = ended_early or run.ended_early
             if run.is_interrupted:
                 break

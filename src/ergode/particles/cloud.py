@@ -18,6 +18,7 @@ from ergode.core.errors import InterruptionWarning, PlanError
 from ergode.core.inputs import unrecorded
 from ergode.density.flow.weighted import Moments, Weighted
 from ergode.models.estimation.gate import gated
+from ergode.models.estimation.likelihood import Undefined, impossible
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
@@ -52,6 +53,8 @@ class Cloud(Weighted):
         values = [parameters[name] for name in pushed.field.parameters]
         self._parameters = np.array([values], np.float64)
         self._exact, none = device.put_together([self._parameters, np.zeros(count)])
+        self._marks = device.zeros((2, 1), np.int64)
+        self.undefined_at: list[tuple[float, Undefined]] = []  # times of measurements
         self._signs = self._edge = none  # halves are not compared
         self.log_evidence: list[float] = []
         self.before: list[tuple[np.ndarray, np.ndarray]] = []
@@ -256,13 +259,13 @@ class Cloud(Weighted):
         distance, left_out = gated(self, measurement, _ONE)
         self.gates.append((float(distance[0]), float(left_out[0])))
         constant = float(self.weigh(*measurement.without(left_out, _ONE))[0])
+        undefined = self.undefined().get(0)
         self._known = None
         gained = float(self.moments().log_mass[0] - before.log_mass[0])
         if not math.isfinite(gained):
-            raise PlanError(
-                f"the measurement at time {measurement.time:g} is impossible: its likelihood is "
-                "zero for every particle"
-            )
+            raise PlanError(impossible(measurement.time, undefined, self.pushed.field.variables))
+        if undefined is not None:
+            self.undefined_at.append((measurement.time, undefined))
         self.log_evidence.append(constant + gained)
         self.effective.append(self.effective_count)
         if self.effective[-1] < self.resample_below * self.point_count:

@@ -21,6 +21,7 @@ from ergode.core.results import Variable
 from ergode.core.status import Status
 from ergode.core.stopwatch import Stopwatch
 from ergode.models.estimation.estimation import Estimation, estimation, of_measurements
+from ergode.models.estimation.likelihood import undefined_warning
 from ergode.models.estimation.maneuver import Maneuver, noted
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior
@@ -364,7 +365,12 @@ def unreliable_from(cloud: Cloud, measurements: Sequence[Measurement]) -> float:
 
 
 def warn_of_few(cloud: Cloud, measurements: Sequence[Measurement]) -> None:
-    """Warn if a measurement, or a prior sampled with weights, leaves a degenerate ensemble."""
+    """Warn if a measurement, or a prior sampled with weights, leaves a degenerate ensemble.
+
+    Also where the likelihood of a measurement is not a number.
+    """
+    if said := undefined_warning(cloud.undefined_at, cloud.pushed.field.variables):
+        launch.warn(said, AccuracyWarning)
     least = min([cloud.effective_count, *cloud.effective])
     if least < _fewest(cloud):
         time = unreliable_from(cloud, measurements)

@@ -19,6 +19,7 @@ import numpy as np
 from ergode.density.flow.carrier import Carrier
 from ergode.density.flow.drawn import Drawn
 from ergode.density.flow.points import CUT, WIDE_BY_DEFAULT, wide_start_of
+from ergode.density.flow.reliable import BEND_MOST
 from ergode.density.flow.solve import Row, actions, scales_of
 from ergode.density.flow.weighted import Moments
 from ergode.models.estimation.estimation import Estimation
@@ -26,9 +27,6 @@ from ergode.models.estimation.gate import gated
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Density, Gaussian, Mixture, Samples
-
-BEND_MOST = 0.05
-"""Largest difference of moments of a reliable sum, in deviations."""
 
 _CELLS = 1_500
 _FINE = 3e-4  # error of a step, in deviations
@@ -47,6 +45,17 @@ class Bend(NamedTuple):
     size: float  # in deviations
     time: float  # infinite if never
     is_compared: bool  # with points that noise moves at random
+    plain: float  # difference of means, deviations and log evidences alone, in deviations
+    skewness: float  # difference of the skewness, which counts for noise by a function
+
+    @property
+    def sizes(self) -> str:
+        """What is how far off."""
+        by = "of drawn points" if self.is_compared else "of cells that do not bend"
+        text = f"means, deviations and log evidences are within {self.plain:.2g} {by}"
+        if self.skewness > 0.0:
+            text += f", and the skewness of variables within {self.skewness:.2g}"
+        return text
 
     @property
     def told(self) -> str:
@@ -63,7 +72,10 @@ def bend_of(asked: Estimation, options: dict[str, Any]) -> Bend:
         for which in np.unique(np.linspace(0, asked.layout.count - 1, _DENSITIES).astype(int))
     ]
     size = max(one.size for one in found)
-    return Bend(size, min(one.time for one in found), any(one.is_compared for one in found))
+    return Bend(
+        size, min(one.time for one in found), any(one.is_compared for one in found),
+        max(one.plain for one in found), max(one.skewness for one in found),
+    )  # fmt: skip
 
 
 def _bend_of(which: int, asked: Estimation, options: dict[str, Any]) -> Bend:
@@ -100,18 +112,19 @@ def _bend_of(which: int, asked: Estimation, options: dict[str, Any]) -> Bend:
 
 def _difference(sums: History, others: History, is_local: bool = False) -> Bend:
     """How far moments are apart; for noise by a function, third ones too."""
-    worst, first = 0.0, np.inf
+    worst, first = np.zeros(2), np.inf
     for (time, one, skew), (_, other, other_skew) in zip(sums, others, strict=False):
         deviation = np.sqrt(np.diagonal(one.covariance[0]))
         apart = np.abs(one.mean[0] - other.mean[0]) / deviation
         wide = np.abs(np.sqrt(np.diagonal(other.covariance[0])) / deviation - 1.0)
         evidence = np.abs(one.log_mass - other.log_mass)
-        third = _OF_SKEWNESS * np.abs(skew - other_skew) if is_local else np.zeros(1)
-        size = float(np.max(np.concatenate([apart, wide, evidence, third])))
-        size = size if np.isfinite(size) else np.inf
-        worst = max(worst, size)
+        third = np.abs(skew - other_skew) if is_local else np.zeros(1)
+        both = np.array([np.max(np.concatenate([apart, wide, evidence])), np.max(third)])
+        worst = np.maximum(worst, np.where(np.isfinite(both), both, np.inf))
+        size = max(worst[0], _OF_SKEWNESS * worst[1])
         first = min(first, time if size > BEND_MOST else np.inf)
-    return Bend(worst, first, False)
+    plain, skewness = worst.tolist()
+    return Bend(max(plain, _OF_SKEWNESS * skewness), first, False, plain, skewness)
 
 
 def _moments(carrier: Carrier, which: int, asked: Estimation, fewest: int = 0) -> History:
@@ -147,7 +160,8 @@ def _moments(carrier: Carrier, which: int, asked: Estimation, fewest: int = 0) -
 def _skewness(carrier: Carrier, moments: Moments) -> np.ndarray:
     """Third moments [variable] of a density about its mean, in deviations."""
     states, log = carrier.host(0)
-    weight = np.exp(log - log.max())
+    with np.errstate(invalid="ignore"):  # nothing may be left
+        weight = np.exp(log - log.max())
     weight, states = weight / weight.sum(), np.where(weight[:, None] > 0, states, 0.0)
     n, variance = carrier.size, moments.covariance[0].diagonal()
     away = carrier.short_way(states[:, :n] - moments.mean[0])

@@ -31,6 +31,7 @@ from ergode.density.grid.lattice import Frame
 from ergode.density.noise import Noise, depends_on_time
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import distance_of
+from ergode.models.estimation.likelihood import Undefined
 from ergode.models.estimation.linear_update import short_way, updated, updated_by_student
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
@@ -71,7 +72,9 @@ class Carrier(Weighted):
         fine = fine or _FINE[self._is_wide]
         self._manner = _MANNERS["linear" if is_linear else "curved"]
         self._lay(starts)
-        self._steps = device.zeros((self.count, self.point_count), np.float64)
+        self._steps, self._marks = device.zeros_together(
+            [((self.count, self.point_count), np.float64), ((2, self.count), np.int64)]
+        )
         away, deviation = scales
         narrow = np.full_like(away, np.inf)
         np.divide(deviation, np.abs(away), out=narrow, where=away != 0)
@@ -89,6 +92,7 @@ class Carrier(Weighted):
         there = device.put_together([*numbers, *(row.astype(precision) for row in rows)])
         self._rtol, self._atol, self._noise, self._how, self._exact = there[:5]
         self._frame = Frame(*there[5:])
+        self._undefined: dict[int, Undefined] = {}  # of the latest measurement of Gaussian cells
         self.start = starts[0]
         self._smeared: Smeared | None = None
         self._beside: Any = None
@@ -167,6 +171,8 @@ class Carrier(Weighted):
         if end <= begin:
             return
         self._known = None
+        if self._killed is not None:
+            self._largest = None
         total = self.count * self.point_count
         with kernels.readable_errors():
             self.device.run(
@@ -264,7 +270,7 @@ class Carrier(Weighted):
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
-        self._known = None
+        self._known = self._largest = None
         if self._killed is not None:
             self.device.fill_zero(self._killed)
         if self._is_wide:
@@ -278,6 +284,12 @@ class Carrier(Weighted):
         constants = super().weigh(measurement, places)
         self._smeared.after(measurement.likelihood is None)
         return constants
+
+    def undefined(self) -> dict[int, Undefined]:
+        if not self._is_wide:
+            return super().undefined()
+        found, self._undefined = self._undefined, {}
+        return found
 
     def moments(self) -> Moments:
         if self._known is None:
@@ -327,14 +339,14 @@ class Carrier(Weighted):
         """
         device, count, start = self.device, self.point_count, self._starts[0]
         top = float(np.asarray(device.get(self.summits(self.log_weights)))[0, 0])
-        (least,) = least_of(device, top, self.log_weights, faint)
+        (least,) = least_of(device, (top, self.log_weights, [faint]))
         flags = device.empty(count, np.int8)
         run(device, points_kernels.mark_heavy, count, self.log_weights, least, flags)
         numbers, left = numbered(device, flags)
         cells = cells_of(start, device) if left <= fewer * count else None
         if not isinstance(cells, Cells):
             return start
-        there = places_of(device, numbers, left)
+        there, _ = places_of(device, flags)
         laid = cells.only(numbers, there)
         start = replace(start, laid=laid, shape=None, is_apart=False)
         killed = () if self._killed is None else ("_killed",)
@@ -371,6 +383,7 @@ class Carrier(Weighted):
         """Go on from a state."""
         if "smeared" in state:
             self._smeared = Smeared(self)
+        self._largest = None
         for name, array in self._arrays().items():
             self.device.copy(state[name], array)
 
@@ -405,6 +418,7 @@ class Carrier(Weighted):
         states = np.array(self.device.get(self.points))
         root = np.moveaxis(states[n:].reshape(n, n, self.count, self.point_count), (0, 1), (3, 2))
         good = np.isfinite(log)
+        self._undefined = {}
         if measurement.likelihood is not None:
             own = partial(self._likelihoods, measurement, places, np.nonzero(good)[0])
             evidence, shift, left = matched(own, states[:n][:, good].T, root[good])
@@ -412,6 +426,10 @@ class Carrier(Weighted):
             slopes, noise, away, missing = self._linearised(measurement, places)
             good &= np.isfinite(away).all(axis=2) & np.isfinite(noise).all((2, 3))
             good &= np.isfinite(slopes).all(axis=(2, 3))
+            for which in np.flatnonzero((np.isfinite(log) & ~good).any(axis=1)).tolist():
+                bad = np.isfinite(log[which]) & ~good[which]
+                share = float(bad.sum() / np.isfinite(log[which]).sum())
+                self._undefined[which] = Undefined(share, states[:n, which, int(bad.argmax())])
             cells = slopes[good], noise[good], away[good]
             if (freedom := measurement.degrees_of_freedom) is None:
                 _, evidence, shift, left = updated(*cells)
@@ -443,9 +461,17 @@ class Carrier(Weighted):
         points[:, row, column] = np.moveaxis(states, 2, 0)
         log = self.device.zeros((len(densities), counts.max() * each), np.float64)
         there = self.device.put(self._parameters[densities])
-        points = self.device.put(points.reshape(self.size, len(densities), -1))
-        self.weigh_points(measurement, places[densities], there, points, log)
+        points = points.reshape(self.size, len(densities), -1)
+        marks = self.device.zeros((2, len(densities)), np.int64)
+        self.weigh_points(
+            measurement, places[densities], there, self.device.put(points), log, marks
+        )
         found = np.asarray(self.device.get(log)).reshape(len(densities), -1, each)
+        bad, last = np.asarray(self.device.get(marks))
+        for k in np.flatnonzero(bad).tolist():
+            share = float(bad[k] / (counts[k] * each))
+            if share > self._undefined.get(int(densities[k]), _NOWHERE).share:
+                self._undefined[int(densities[k])] = Undefined(share, points[:, k, last[k] - 1])
         return np.asarray(found[row, column])
 
     def innovation(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
@@ -503,6 +529,7 @@ class Carrier(Weighted):
         return slopes, noise, away, missing
 
 
+_NOWHERE = Undefined(0.0, np.empty(0))
 _MANNERS = {"curved": (math.sqrt(3.0), 1.0), "linear": (0.3, 0.0)}
 """Distance of the points at which a field is taken, and whether means feel curvature."""
 
@@ -512,7 +539,7 @@ def _states(start: Start) -> np.ndarray:
     if start.roots is None:
         return start.points
     columns = np.swapaxes(start.roots, 1, 2).reshape(len(start.roots), -1)
-    whose = start.index[:, 0] if start.has_cells else np.zeros(len(start), np.int64)
+    whose = start.index[:, 0] if len(start.index) else np.zeros(len(start), np.int64)
     return np.concatenate([start.points, columns[whose]], axis=1)
 
 

@@ -1,13 +1,13 @@
 """Cells of a lattice on a device: chosen by their weights, and divided.
 
-A cell has its place along each axis, and its neighbours. Flags of cells become numbers by counts of
-groups; cells that are not there yet are found in a table of keys. The order of cells does not
-depend on threads.
+A cell has its place along each axis, and its neighbours. The host makes numbers of flags of cells;
+cells that are not there yet are found in a table of keys. The order of cells does not depend on
+threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -38,11 +38,13 @@ def run(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -
         getattr(on_cpu, body.__name__)(*arguments)
 
 
-def run_parts(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -> None:
-    """The same for each group of `count` points."""
+def run_parts(
+    device: Device, body: Callable[..., Any], count: int, *arguments: Any, times: int = 1
+) -> None:
+    """The same for each group of `count` points, so many times."""
     parts = parts_of(device, count)
     if device.is_cuda:
-        device.run(kernel_of(body), parts, count, parts, *arguments)
+        device.run(kernel_of(body), times * parts, count, parts, *arguments)
     else:
         getattr(on_cpu, body.__name__)(*arguments)
 
@@ -109,53 +111,71 @@ def columns(device: Device, source: Any, chosen: Any) -> Any:
     return out
 
 
+FEW_SUMS = 1 << 16
+"""Numbers that are brought to the host in less time than it takes to add them on a GPU."""
+
+
+def added_in_order(found: np.ndarray, fewer: int) -> np.ndarray:
+    """Sums [..., group] of fewer groups, one after the other, as `sums.gather` adds them."""
+    parts = found.reshape(*found.shape[:-1], fewer, -1)
+    return np.asarray(np.add.accumulate(parts, axis=-1)[..., -1])
+
+
 def added(device: Device, found: Any) -> np.ndarray:
-    """Sums of the rows of an array [row, group]; the device adds most groups, the host the rest."""
+    """Sums [...] of an array [..., group]; the device adds most groups, if they are many."""
     if not device.is_cuda:
-        return np.asarray(found.sum(axis=1))
-    rows, groups = found.shape
-    fewer = max(1, groups // _TOGETHER)
-    out = device.empty((rows, fewer), np.float64)
-    device.run(kernel_of(sums.gather), rows * fewer, groups, fewer, found, out)
-    return np.asarray(device.get(out)).sum(axis=1)
+        return np.asarray(found.sum(axis=-1))
+    groups = found.shape[-1]
+    rows, fewer = found.size // groups, max(1, groups // _TOGETHER)
+    if found.size <= FEW_SUMS:
+        return np.asarray(added_in_order(np.asarray(device.get(found)), fewer).sum(axis=-1))
+    out = device.empty((*found.shape[:-1], fewer), np.float64)
+    device.run(kernel_of(sums.gather), rows * fewer, groups, fewer, flat(found), flat(out))
+    return np.asarray(device.get(out)).sum(axis=-1)
+
+
+def flat(array: Any) -> Any:
+    """An array [..., group] as one of rows."""
+    groups = array.shape[-1]
+    return array if array.ndim == 2 else array.reshape((array.size // groups, groups))
 
 
 def numbered(device: Device, flags: Any) -> tuple[Any, int]:
-    """Numbers of the flags that are set, -1 for others, on the device; and how many are."""
-    if not device.is_cuda:
-        numbers = np.cumsum(flags != 0, dtype=np.int32)
-        return np.where(flags != 0, numbers - 1, -1), int(numbers[-1])
-    parts = parts_of(device, flags.size)
-    counts = device.empty(parts, np.int64)
-    run_parts(device, points_kernels.count_flags, flags.size, flags, counts)
-    numbers = device.empty(flags.size, np.int32)
-    run_parts(device, points_kernels.number_flags, flags.size, counts, flags, numbers)
-    return numbers, int(np.asarray(device.get(counts)).sum())
+    """Numbers of the flags that are set, -1 for others, on the device; and how many are.
+
+    The host numbers a hundred thousand in less time than the launches for them take.
+    """
+    are_set = np.asarray(device.get(flags)) != 0
+    numbers = np.cumsum(are_set, dtype=np.int32)
+    return device.put(np.where(are_set, numbers - 1, -1)), int(numbers[-1])
 
 
-def places_of(device: Device, numbers: Any, count: int) -> Any:
-    """Places of what has the numbers from 0 to `count`, on the device."""
-    if not device.is_cuda:
-        return np.flatnonzero(numbers >= 0)
-    out = device.empty(count, np.int64)
-    run_parts(device, points_kernels.place_numbers, numbers.size, numbers, out)
-    return out
+def places_of(device: Device, flags: Any) -> tuple[Any, int]:
+    """Places of the flags that are set, on the device; and how many are."""
+    places = np.flatnonzero(device.get(flags))
+    return device.put(places), places.size
 
 
-def least_of(device: Device, top: float, log_weights: Any, *shares: float) -> list[float]:
+def least_of(device: Device, *asked: tuple[float, Any, Sequence[float]]) -> list[float]:
     """Logarithms of weights, such that those below hold at most each of some shares of the sum.
 
-    They are the largest, but for an eighth: weights are counted in bins below the `top`, which is
-    at least the largest.
+    Of one or two weights `asked` are their top, logarithms [1, point], and shares. They are the
+    largest, but for an eighth: weights are counted in bins below the top, which is at least the
+    largest.
     """
-    count = log_weights.size
-    out = device.zeros((points_kernels.BINS, parts_of(device, count)), np.float64)
-    run_parts(device, points_kernels.bin_weights, count, top, log_weights, out)
-    bins = added(device, out)
-    below = bins.sum() - np.cumsum(bins)  # what is fainter than each bin
-    found = [int(np.argmax(below <= share * bins.sum())) for share in shares]
-    last = points_kernels.BINS - 1
-    return [top - (one + 1) / 8.0 if one < last else _NOTHING for one in found]
+    (top, one, _), (other_top, other, _) = asked[0], asked[-1]
+    count, bins = one.size, points_kernels.BINS
+    out = device.zeros((len(asked), bins, parts_of(device, count)), np.float64)
+    run_parts(
+        device, points_kernels.bin_weights, count, top, other_top, one, other, out,
+        times=len(asked),
+    )  # fmt: skip
+    least = []
+    for (top, _, shares), found in zip(asked, added(device, out), strict=True):
+        below = found.sum() - np.cumsum(found)  # what is fainter than each bin
+        each = [int(np.argmax(below <= share * found.sum())) for share in shares]
+        least += [top - (k + 1) / 8.0 if k < bins - 1 else _NOTHING for k in each]
+    return least
 
 
 class Table:
@@ -172,12 +192,10 @@ class Table:
         run(
             device, points_kernels.mark_beside, count, count, cells.beside, central, chosen, missing
         )  # fmt: skip
-        numbers, kept = numbered(device, chosen)
-        sides, most = numbered(device, missing)
+        some, kept = places_of(device, chosen)
+        lacking, most = places_of(device, missing)
         room = 1 << int(2 * (kept + most) + 15).bit_length()
-        self.keys, self.values = device.empty(room, np.int64), device.zeros(room, np.int64)
-        run(device, points_kernels.empty_out, room, self.keys)
-        both, lacking = (self.keys, self.values), places_of(device, sides, most)
+        self.keys, self.values = both = device.zeros_together(2 * [((room,), np.int64)])
         more = 0
         if most:
             flags = device.empty(most, np.int8)
@@ -185,7 +203,6 @@ class Table:
             run(device, points_kernels.is_claimed, most, lacking, cells.index, *both, flags)
             made, more = numbered(device, flags)
         self.index = device.empty((1 + axes, kept + more), np.int32)
-        some = places_of(device, numbers, kept)
         run(device, points_kernels.take_cell, kept, some, cells.index, self.index, *both)
         if more:
             run(

@@ -41,7 +41,7 @@ def uneven(
     points may miss a fold.
     """
     device = carrier.device
-    total = np.asarray(device.get(bends)).sum(axis=-1)
+    total = carrier.totals(bends)
     variance = np.diagonal(found.covariance, axis1=1, axis2=2)
     with np.errstate(invalid="ignore", divide="ignore"):
         bend = np.sqrt((total[:, 1:] / total[:, :1] / variance).max(axis=1))

@@ -166,11 +166,12 @@ def widen(
     out[0] = smeared[which] + np.log1p(np.minimum(far, FARTHEST))
 
 
-def bin_weights(top: float, log: Any, out: Any) -> None:
-    below = top - log[0]
-    below = below[below < np.inf]
-    which = np.clip(below * BINS_IN_UNIT, 0, BINS - 1).astype(np.int64)
-    out[:, 0] = np.bincount(which, np.exp(-below), BINS)
+def bin_weights(top: float, other_top: float, one: Any, other: Any, out: Any) -> None:
+    for (highest, log), found in zip(((top, one), (other_top, other)), out, strict=False):
+        below = highest - log[0]
+        below = below[below < np.inf]
+        which = np.clip(below * BINS_IN_UNIT, 0, BINS - 1).astype(np.int64)
+        found[:, 0] = np.bincount(which, np.exp(-below), BINS)
 
 
 def mark(
@@ -213,14 +214,19 @@ def take_power(power: float, base: Any, log: Any, out: Any) -> None:
 
 
 def shell(
-    limit: float, top: float, mean: Any, inverse: Any, points: Any, log: Any, out: Any
+    limit: float, tops: Any, mean: Any, inverses: Any, points: Any, *logs_and_out: Any
 ) -> None:
-    weight = np.exp(log[0] - top)
-    away = turned(points[:, 0].T - mean, inverse.T)
-    square = np.einsum("pd,pd->p", away, away)
-    out[SHELLS, 0] = weight[square > limit].sum()
-    which = np.minimum(2.0 * np.sqrt(square), SHELLS - 1).astype(np.int64)
-    out[:SHELLS, 0] = np.bincount(which, weight, SHELLS)
+    *logs, out = logs_and_out
+    last = None
+    for k, (log, top, inverse) in enumerate(zip(logs, tops, inverses, strict=True)):
+        weight = np.exp(log[0] - top)
+        if last is None or not np.array_equal(inverse, last):
+            away = turned(points[:, 0].T - mean, inverse.T)
+            square = np.einsum("pd,pd->p", away, away)
+            which = np.minimum(2.0 * np.sqrt(square), SHELLS - 1).astype(np.int64)
+            last = inverse
+        out[k, SHELLS, 0] = weight[square > limit].sum()
+        out[k, :SHELLS, 0] = np.bincount(which, weight, SHELLS)
 
 
 def put_point(

@@ -32,6 +32,7 @@ EDGE = 1e-3
 DIMENSIONS_OF_LATTICE = 6
 _SOBOL_POINTS = 1 << 17
 _POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
+_POINTS_LEAST = 200  # and made less to have as many, of one variable
 POINTS_MOST = 1 << 24
 _KEPT_MOST = 1 << 19  # points of a pattern that a device keeps
 _OVERLAP = 1.1  # deviation of a Gaussian cell, in distances of centres
@@ -164,10 +165,15 @@ def spacing_of(
     size: int, wanted: float | None, cut: float, count: int = _POINTS_BY_DEFAULT,
     least: float = SPACING,
 ) -> float:  # fmt: skip
-    """Spacing of a lattice; the default is the least one that has no more than `count` points."""
+    """Spacing of a lattice; the default is the `least` that has no more than `count` points.
+
+    A lattice has at least _POINTS_LEAST.
+    """
     if wanted is not None:
         return wanted
-    return max(least, float((count_of(size, 1.0, cut) / count) ** (1.0 / size)))
+    ball = count_of(size, 1.0, cut)
+    most, fewest = ((ball / points) ** (1.0 / size) for points in (_POINTS_LEAST, count))
+    return float(max(min(least, most), fewest))
 
 
 def count_of(size: int, spacing: float, cut: float) -> float:
@@ -290,8 +296,11 @@ class Start:
         return _neighbours_on(device, *self.shape.made_by)
 
 
-def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
-    """Points of a prior: its samples, or a lattice for it or for each of its components."""
+def start_of(prior: Prior, spacing: float | None, cut: float, count: int = _SOBOL_POINTS) -> Start:
+    """Points of a prior: its samples, or a lattice for it or for each of its components.
+
+    In more than six variables, `count` equidistributed points of each.
+    """
     size = prior.mean.size
     if isinstance(prior, Samples):
         with np.errstate(divide="ignore"):
@@ -303,11 +312,13 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
         return Start(prior, ideal, 0.0, laid=Laid(prior.points, log, signs, edge, none))
     if isinstance(prior, Mixture):
         # Each component is exact by itself.
-        parts = [start_of(one, spacing, cut) for one in prior.components]
+        parts = [start_of(one, spacing, cut, count) for one in prior.components]
         weights = np.log(np.asarray(prior.weights, np.float64))
         log = np.concatenate([a.log_weights + w for a, w in zip(parts, weights, strict=True)])
-        index = np.concatenate([one.index for one in parts])
-        index[:, 0] = np.repeat(np.arange(len(parts)), [len(one.index) for one in parts])
+        index = np.zeros((len(log), 1 + size), np.int32)
+        if parts[0].has_cells:
+            index[:] = np.concatenate([one.index for one in parts])
+        index[:, 0] = np.repeat(np.arange(len(parts)), [len(one) for one in parts])
         points, signs, edge = (
             np.concatenate([getattr(one, name) for one in parts])
             for name in ("points", "signs", "is_edge")
@@ -317,7 +328,7 @@ def start_of(prior: Prior, spacing: float | None, cut: float) -> Start:
             parts[0].spacing, laid=Laid(points, log, signs, edge, index),
         )  # fmt: skip
     root = _root(np.asarray(prior.covariance, np.float64).tobytes())
-    return in_frame(prior, prior.mean, root, spacing_of(size, spacing, cut), cut)
+    return in_frame(prior, prior.mean, root, spacing_of(size, spacing, cut), cut, count=count)
 
 
 @lru_cache(maxsize=64)
@@ -333,10 +344,10 @@ def wide_start_of(
 ) -> Start:
     """Gaussian cells whose sum is a prior.
 
-    The covariance of each component is shared by a lattice of centres, and the cells around them. A
-    Gaussian of more than six variables has equidistributed centres. Samples are drawn together
-    around their mean, and have kernels that give them their covariance again (Liu and West). A
-    density that is given by a function is one of samples on a lattice.
+    The covariance of each component is shared by a lattice of centres, and the cells around them.
+    In more than six variables centres are equidistributed. Samples are drawn together around their
+    mean, and have kernels that give them their covariance again (Liu and West). A density that is
+    given by a function is one of samples on a lattice.
     """
     share = _SHARE_OF_SAMPLE
     if isinstance(prior, Density):
@@ -352,20 +363,16 @@ def wide_start_of(
         points = mean + math.sqrt(1.0 - share) * (prior.points - mean)
         of_samples = replace(start.laid, points=points)  # type: ignore[type-var]
         return replace(start, laid=of_samples, roots=math.sqrt(share) * root[None])
-    if prior.mean.size > DIMENSIONS_OF_LATTICE:
-        root = root_of(np.asarray(prior.covariance, np.float64))
-        inner = Gaussian(prior.mean, (1.0 - _SHARE) * prior.covariance)
-        many = min(_CELLS_OF_MANY, 1 << int(math.log2(count) + 1))
-        start = in_frame(inner, prior.mean, math.sqrt(1.0 - _SHARE) * root, 0.0, cut, count=many)
-        return replace(start, roots=math.sqrt(_SHARE) * root[None])
     parts = prior.components if isinstance(prior, Mixture) else [prior]
-    size = prior.mean.size
-    spacing = spacing_of(size, spacing, cut, count // len(parts), _WIDE_SPACING)
-    share = (_OVERLAP * spacing) ** 2 / (1.0 + (_OVERLAP * spacing) ** 2)
+    size, each = prior.mean.size, count // len(parts)
+    spacing, share = spacing_of(size, spacing, cut, each, _WIDE_SPACING), _SHARE
+    if size <= DIMENSIONS_OF_LATTICE:
+        share = (_OVERLAP * spacing) ** 2 / (1.0 + (_OVERLAP * spacing) ** 2)
     centres = [Gaussian(one.mean, (1.0 - share) * one.covariance) for one in parts]
     start = start_of(
-        Mixture(prior.weights, centres) if isinstance(prior, Mixture) else centres[0], spacing, cut
-    )
+        Mixture(prior.weights, centres) if isinstance(prior, Mixture) else centres[0], spacing, cut,
+        min(_CELLS_OF_MANY, 1 << int(math.log2(each) + 1)),
+    )  # fmt: skip
     roots = [np.sqrt(share) * root_of(np.asarray(one.covariance, np.float64)) for one in parts]
     return replace(start, roots=np.stack(roots))
 

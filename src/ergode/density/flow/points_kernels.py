@@ -89,36 +89,7 @@ def choose(index, count, numbers, source, out):
     out[row, place] = source[row, numbers[place]]
 
 
-# ---- flags and numbers
-
-
-def count_flags(index, count, parts, flags, out):
-    """Number of flags [count] that are set, of one part: a kernel body. Out: `out` [parts]."""
-    total = 0
-    for i in range(index * count // parts, (index + 1) * count // parts):
-        total += 1 if flags[i] != 0 else 0
-    out[index] = total
-
-
-def number_flags(index, count, parts, counts, flags, out):
-    """Numbers of the flags that are set, -1 for others, of one part of them: a kernel body.
-
-    Model: `counts` [parts], how many are set in each part. Out: `out` [count].
-    """
-    number = 0
-    for k in range(index):
-        number += counts[k]
-    for i in range(index * count // parts, (index + 1) * count // parts):
-        is_set = flags[i] != 0
-        out[i] = number if is_set else -1
-        number += 1 if is_set else 0
-
-
-def place_numbers(index, count, parts, numbers, out):
-    """Put places of flags, of one part, where their numbers say: a kernel body. Out: `out`."""
-    for i in range(index * count // parts, (index + 1) * count // parts):
-        if numbers[i] >= 0:
-            out[numbers[i]] = i
+# ---- flags
 
 
 BINS = 256
@@ -127,16 +98,19 @@ BINS = 256
 BINS_IN_UNIT = 8.0
 
 
-def bin_weights(index, count, parts, top, log_weights, out):
-    """Weights of one part of the points, by the logarithms of weights: a kernel body.
+def bin_weights(index, count, parts, top, other_top, one, other, out):
+    """Weights of one part of the points, by the logarithms of one of two weights: a kernel body.
 
-    Out: `out` [BINS, parts], which comes with zeros.
+    The tops are at least their largest logarithms. Out: `out` [1 or 2, BINS, parts], which comes
+    with zeros.
     """
-    for i in range(index * count // parts, (index + 1) * count // parts):
-        below = top - log_weights[0, i]
+    whose = index // parts
+    part = index - whose * parts
+    for i in range(part * count // parts, (part + 1) * count // parts):
+        below = top - one[0, i] if whose == 0 else other_top - other[0, i]
         if below < math.inf:
             which = np.int64(max(min(below * BINS_IN_UNIT, np.float64(BINS - 1)), 0.0))
-            out[which, index] += math.exp(-below)
+            out[whose, which, part] += math.exp(-below)
 
 
 def mark(index, log_weights, counts, outer, faint, unseen, central, chosen):
@@ -189,7 +163,7 @@ def changes(index, count, parts, top, log_weights, beside, central, out):
 # ---- a table of cells by their places
 
 
-EMPTY = np.int64(-(2**63))
+EMPTY = np.int64(0)
 _ODD = np.int64(-7046029254386353131)  # an odd number without a pattern
 
 
@@ -201,14 +175,9 @@ def step_of(axis):
     return key | np.int64(1)
 
 
-def empty_out(index, keys):
-    """Empty one place of a table: a kernel body."""
-    keys[index] = EMPTY
-
-
 def key_of(cells, which):
-    """Key of a cell [1 + axis, cell]: that of another is equal by a chance of 1e-19."""
-    key = np.int64(0)
+    """Key of a cell [1 + axis, cell]: that of another, or EMPTY, is equal by a chance of 1e-19."""
+    key = _ODD
     for d in range(cells.shape[0]):
         key += step_of(d) * np.int64(cells[d, which])
     return key

@@ -111,22 +111,29 @@ class Posterior(Weighted):
         return self.smeared_top + math.log1p(points_kernels.FARTHEST)
 
     def beyond(
-        self, log_weights: Any, top: float, mean: np.ndarray, root: np.ndarray, limit: float
-    ) -> tuple[float, np.ndarray]:
+        self, mean: np.ndarray, root: np.ndarray, wider: np.ndarray, limit: float
+    ) -> list[tuple[float, np.ndarray]]:
         """Share of the weight beyond a squared distance `limit`, and how much lies in each shell.
 
-        Distances are those from a mean, in deviations by the root of a covariance; shells are half
-        a deviation thick. The largest logarithm is the `top`.
+        Of tempered weights, of smeared ones, and of `counts`. Distances are those from a mean, in
+        deviations by the root of a covariance, and by a `wider` one of smeared weights; shells are
+        half a deviation thick.
         """
-        out = self.device.zeros((sums.SHELLS + 1, self._parts), np.float64)
-        there = self.device.put_together([mean, np.linalg.inv(root)])
+        own, tops = np.linalg.inv(root), [self.top, self.smeared_top, self.farthest_top]
+        out = self.device.zeros((3, sums.SHELLS + 1, self._parts), np.float64)
+        there = self.device.put_together(
+            [np.array(tops), mean, np.stack([own, np.linalg.inv(wider), own])]
+        )
         run_parts(
-            self.device, sums.shell, self.point_count, limit, top, *there, self.points, log_weights,
-            out,
+            self.device, sums.shell, self.point_count, limit, *there, self.points, self.tempered,
+            self.smeared, self.counts, out, times=3,
         )  # fmt: skip
-        *shells, outside = added(self.device, out)
-        total = np.sum(shells)
-        return float(outside / total), np.array(shells) / total
+        found = added(self.device, out)
+        total = found[:, :-1].sum(axis=1)
+        return [
+            (float(outside / whole), shells / whole)
+            for (*_, outside), shells, whole in zip(found, found[:, :-1], total, strict=True)
+        ]
 
     def some(self) -> tuple[np.ndarray, np.ndarray]:
         """Some points [point, variable], and logarithms of their densities, on the host."""

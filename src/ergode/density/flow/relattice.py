@@ -97,14 +97,7 @@ def next_start(
     if is_new and not is_beyond:
         more = start.first_spacing if edge > start.edge_most else 0.0
         most = max(_POINTS_OF_FRAME, count_of(size, spacing, cut))
-        cut = min(
-            _cut(posterior, *both, mean, each, cut, more, outside)
-            for both, each, outside in (
-                ((posterior.tempered, posterior.top), root, _OUTSIDE),
-                ((posterior.smeared, posterior.smeared_top), _wider(root, start), _OUTSIDE),
-                ((posterior.counts, posterior.farthest_top), root, _UNSEEN),
-            )
-        )
+        cut = _cut(posterior, mean, root, _wider(root, start), cut, more)
         spacing *= max(1.0, count_of(size, spacing, cut) / most) ** (1.0 / size)
         is_new = cut > _LEAST and spacing <= _COARSER * start.first_spacing
     if is_new:
@@ -116,9 +109,12 @@ def next_start(
 def _laid_again(start: Start, posterior: Posterior, cut: float) -> Start:
     """Equidistributed points by a Gaussian as wide as the posterior, or a little wider.
 
-    The same ones if they were laid by such a Gaussian. What is not like a Gaussian is in their
-    weights (importance sampling). A posterior beyond the points is found by a parabola.
+    The same ones if they were laid by such a Gaussian, or if they have cells of several sizes. What
+    is not like a Gaussian is in their weights (importance sampling). A posterior beyond the points
+    is found by a parabola.
     """
+    if start.roots is not None and len(start.roots) > 1:
+        return start
     power = posterior.temper(_ENOUGH * len(start))
     moments = posterior.moments_by(posterior.tempered)
     mean, covariance = moments.mean[0], moments.covariance[0]
@@ -147,23 +143,26 @@ def _wider(root: np.ndarray, start: Start) -> np.ndarray:
 
 
 def _cut(
-    posterior: Posterior, log_weights: Any, top: float, mean: np.ndarray, root: np.ndarray,
-    cut: float, more: float, most: float,
+    posterior: Posterior, mean: np.ndarray, root: np.ndarray, wider: np.ndarray, cut: float,
+    more: float,
 ) -> float:  # fmt: skip
     """What a lattice of this frame leaves out of a Gaussian, so that it leaves out little of this.
 
-    It is `cut` if the lattice then leaves out no more than `most` of the weight. Heavier tails need
-    a larger lattice, by `more` deviations than the points reach.
+    It is `cut` if the lattice then leaves out little of tempered weights, of smeared ones by a
+    `wider` root, and of those by what they add to the moments. Heavier tails need a larger lattice,
+    by `more` deviations than the points reach.
     """
     from scipy.special import chdtrc, chdtri
 
-    limit = float(chdtri(len(root), cut))
-    outside, shells = posterior.beyond(log_weights, top, mean, root, limit)
-    if not more and outside <= most:
-        return cut
-    last = int(np.searchsorted(np.cumsum(shells), 1.0 - 0.1 * most))
-    reach = math.ceil(last + 1 + 2.0 * more) / 2.0
-    return min(float(chdtrc(len(root), reach**2)), cut)
+    limit, found = float(chdtri(len(root), cut)), cut
+    for most, (outside, shells) in zip(
+        (_OUTSIDE, _OUTSIDE, _UNSEEN), posterior.beyond(mean, root, wider, limit), strict=True
+    ):
+        if more or outside > most:
+            last = int(np.searchsorted(np.cumsum(shells), 1.0 - 0.1 * most))
+            reach = math.ceil(last + 1 + 2.0 * more) / 2.0
+            found = min(float(chdtrc(len(root), reach**2)), found)
+    return found
 
 
 def divided(start: Start, posterior: Posterior, parts: int, is_uneven: bool) -> Start:
@@ -178,8 +177,9 @@ def divided(start: Start, posterior: Posterior, parts: int, is_uneven: bool) -> 
     # A filament that passes between the centres of cells shows in a tempered density.
     posterior.temper(FEWEST * start.ideal)
     log, counts = posterior.tempered, posterior.counts
-    outer, faint = least_of(device, posterior.top, log, _OUTER, _FAINT)
-    (unseen,) = least_of(device, posterior.farthest_top, counts, _UNSEEN)
+    outer, faint, unseen = least_of(
+        device, (posterior.top, log, [_OUTER, _FAINT]), (posterior.farthest_top, counts, [_UNSEEN])
+    )
     central, chosen = (device.empty(len(cells), np.int8) for _ in range(2))
     run(
         device, points_kernels.mark, len(cells), log, counts, outer, faint, unseen, central, chosen

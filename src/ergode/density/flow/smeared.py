@@ -30,8 +30,9 @@ class Smeared:
         self._before = device.empty(shape, np.float64)
         self.logs = device.empty(shape, np.float64)
         device.copy(carrier.log_weights, self.logs)
-        self._widest = device.zeros(shape, np.float64)
-        self._nothing = device.zeros((carrier.count, 1), np.float64)
+        self._widest, self._nothing = device.zeros_together(
+            [(shape, np.float64), ((carrier.count, 1), np.float64)]
+        )
 
     def before(self) -> None:
         """Note the log-weights before a measurement."""
@@ -60,8 +61,7 @@ class Smeared:
         out = carrier.device.empty((carrier.count, 2, carrier.groups), np.float64)
         summits = carrier.summits(self.logs)
         carrier.groupwise(sums.thin, summits, self.logs, self._widest, out)
-        added = np.asarray(carrier.device.get(carrier.gathered(out))).sum(axis=-1)
-        whole, thin = added.T
+        whole, thin = carrier.totals(carrier.gathered(out)).T
         is_thin = thin > _THIN_MOST * whole
         if not is_thin.any():
             return np.zeros(carrier.count)
@@ -101,8 +101,11 @@ class Smeared:
 
     def leave(self, there: Any) -> None:
         """Go on with points whose numbers are `there`, on the device."""
-        for name in ("_before", "logs", "_widest"):
-            setattr(self, name, columns(self._carrier.device, getattr(self, name), there))
+        device = self._carrier.device
+        self.logs, self._widest = (
+            columns(device, one, there) for one in (self.logs, self._widest)
+        )  # fmt: skip
+        self._before = device.empty(self.logs.shape, np.float64)
 
 
 _THIN_MOST = 1e-4  # of the smeared weight in cells with a thin likelihood, that is left alone

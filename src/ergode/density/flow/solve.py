@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +29,13 @@ from ergode.density.record import Record, records_of, values_of, within, write
 from ergode.models.estimation.approach import ClosestApproach
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.estimation.gate import gated
+from ergode.models.estimation.likelihood import Undefined, impossible
 from ergode.models.estimation.maneuver import Maneuver
 from ergode.models.estimation.measurement import Measurement
 from ergode.models.estimation.priors import Prior, Samples
+
+if TYPE_CHECKING:
+    from ergode.density.flow.bend import Bend
 
 
 @dataclass
@@ -59,7 +63,7 @@ class FlowSolver:
     show: bool
     options: dict[str, Any]  # keyword arguments of `Carrier`
     is_wide: bool = False  # whether cells are Gaussians
-    bend_time: float = np.inf  # from which they bend too much
+    bend: Bend | None = None  # of such cells
     smooth: bool = False  # whether results are given all measurements, later ones too
     # What is asked of the nearest places along paths, and the number of their components.
     approach: tuple[ClosestApproach, int] | None = None
@@ -67,6 +71,8 @@ class FlowSolver:
     used: np.ndarray = field(init=False)
     work: dict[str, int] = field(init=False)
     ended_early: str = ""
+    # Where the likelihood of a measurement is not a number, by the density and the measurement.
+    _undefined: dict[tuple[int, int], Undefined] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         asked, count = self.asked, self.asked.layout.count
@@ -127,7 +133,14 @@ class FlowSolver:
         """Time from which each density is unreliable; NaN if it is reliable throughout."""
         times = np.array([one.time for one in self.asked.measurements])
         found = unreliable_from(values_of(self.records), self.records[0].times, times)
-        return np.fmin(found, self.bend_time if np.isfinite(self.bend_time) else np.nan)
+        is_bent = self.bend is not None and np.isfinite(self.bend.time)
+        return np.fmin(found, self.bend.time if self.bend and is_bent else np.nan)
+
+    @property
+    def undefined(self) -> list[tuple[float, Undefined]]:
+        """Times of measurements, and where their likelihoods are not numbers."""
+        times = [one.time for one in self.asked.measurements]
+        return [(times[index], one) for (_, index), one in self._undefined.items()]
 
     def _count_that_fits(self, point_count: int) -> int:
         """Number of densities at a time."""
@@ -306,7 +319,11 @@ class FlowSolver:
         whole = group.carrier.log_unkilled(before.log_mass)
         distance, left_out = gated(group.carrier, measurement, self._places(group))
         self._left_out[group.which[group.active], index] = left_out[group.active]
+        group.carrier.forget_undefined()
         constants = self._weigh(group, measurement, index)
+        for place, undefined in group.carrier.undefined().items():
+            if group.active[place]:
+                self._undefined[int(group.which[place]), index] = undefined
         after = _judged(group)
         for place in np.flatnonzero(group.active).tolist():
             summary = _summary(before, group, place)
@@ -433,9 +450,9 @@ class FlowSolver:
             evidence = after.log_mass[place] - log_before[place] + constants[place]
             record.values["log_evidence"][index] = evidence
             if not np.isfinite(evidence):
-                self._end(
-                    group, place, Status.IMPOSSIBLE, _IMPOSSIBLE.format(time=measurement.time)
-                )
+                undefined = self._undefined.pop((record.number, index), None)
+                why = impossible(measurement.time, undefined, self.asked.field.variables)
+                self._end(group, place, Status.IMPOSSIBLE, why)
                 continue
             edge = float(after.edge[place]) if group.starts[place].has_cells else 0.0
             # Halves that disagree leave the error unknown.
@@ -481,10 +498,6 @@ class FlowSolver:
 _NOT_FINITE = (
     "no point of the density is left at time {time:g}: the solutions become infinite, or need too "
     "many steps, or a killing rate is negative"
-)
-_IMPOSSIBLE = (
-    "the measurement at time {time:g} is impossible: its likelihood is zero wherever the density "
-    "is not"
 )
 _TURNED_MOST = 0.4  # of a period between neighbours: they have no common direction
 _POINTS_AT_ONCE = 1 << 24

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ergode.core.compiler.language import option, unroll
+from ergode.core.compiler.language import atomic_add, atomic_max, option, unroll
 from ergode.density.flow.gaussians import WIDE
 from ergode.density.grid.lattice import DIMENSION, PARAMETERS
 from ergode.models.estimation import likelihood
@@ -31,12 +31,13 @@ def groups_of(count: int) -> int:
     return int(min(8192, 1 << max(0, int(count // 16).bit_length() - 1)))
 
 
-def weigh(index, count, t, parameters, values, precisions, points, log_weights):
+def weigh(index, count, t, parameters, values, precisions, points, log_weights, marks):
     """Add the log-likelihood of a measurement to the log-weight of one point: a kernel body.
 
     Model: `parameters` [density, parameter], `values` [density, component], `precisions` [density,
     component, component], `points` [dimension, density, count]. In and out: `log_weights`
-    [density, count].
+    [density, count]; `marks` [2, density], the number of points whose likelihood is not a number,
+    which is impossible, and the last of them, plus one.
     """
     which = index // count
     place = index - which * count
@@ -44,8 +45,11 @@ def weigh(index, count, t, parameters, values, precisions, points, log_weights):
         y = tuple(np.float64(points[d, which, place]) for d in range(DIMENSION))
         p = tuple(parameters[which, j] for j in range(PARAMETERS))
         found = likelihood.log_likelihood(y, t, p, values[which], precisions[which])
-        total = log_weights[which, place] + found
-        log_weights[which, place] = total if total > -math.inf else -math.inf  # NaN is impossible
+        if not found < math.inf:
+            atomic_add(marks[0], which, np.int64(1))
+            atomic_max(marks[1], which, np.int64(place + 1))
+            found = np.float64(-math.inf)
+        log_weights[which, place] += found
 
 
 _AT_ONCE = 16  # numbers that a thread asks for before it uses the first
@@ -464,21 +468,28 @@ SHELLS = 80
 """Number of shells, half a deviation thick; the last one has what is beyond."""
 
 
-def shell(index, count, groups, limit, top, mean, inverse, points, log_weights, out):
-    """Weight of one group of points in each shell around a mean: a kernel body.
+def shell(index, count, groups, limit, tops, mean, inverses, points, one, other, third, out):
+    """One of three weights of one group of points, in each shell around a mean: a kernel body.
 
-    Model: `inverse` [dimension, dimension] of the root of a covariance. Out: `out` [SHELLS + 1,
+    Model: logarithms `one`, `other` and `third` [1, count]; of each their `tops` [3], and
+    `inverses` [3, dimension, dimension] of the root of a covariance. Out: `out` [3, SHELLS + 1,
     groups], whose last row is the weight beyond a squared distance `limit`; it comes with zeros.
     """
     size = mean.size
-    for i in range(index * count // groups, (index + 1) * count // groups):
-        weight = math.exp(log_weights[0, i] - top)
+    which = index // groups
+    group = index - which * groups
+    for i in range(group * count // groups, (group + 1) * count // groups):
+        log = one[0, i]
+        if which > 0:
+            log = other[0, i] if which == 1 else third[0, i]
+        weight = math.exp(log - tops[which])
         square = np.float64(0.0)
         for d in range(size):
             along = np.float64(0.0)
             for e in range(size):
-                along += inverse[d, e] * (points[e, 0, i] - mean[e])
+                along += inverses[which, d, e] * (points[e, 0, i] - mean[e])
             square += along * along
         if square > limit:
-            out[SHELLS, index] += weight
-        out[np.int64(min(math.sqrt(square) * 2.0, np.float64(SHELLS - 1))), index] += weight
+            out[which, SHELLS, group] += weight
+        place = np.int64(min(math.sqrt(square) * 2.0, np.float64(SHELLS - 1)))
+        out[which, place, group] += weight

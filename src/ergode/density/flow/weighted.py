@@ -12,11 +12,12 @@ import numpy as np
 from ergode.core import kernels
 from ergode.core.devices import Device
 from ergode.density.flow import gaussians, on_cpu, sums
-from ergode.density.flow.cells import kernel_of
+from ergode.density.flow.cells import FEW_SUMS, added_in_order, flat, kernel_of
 from ergode.density.flow.on_cpu import pairs_of
 from ergode.density.grid import lattice
 from ergode.models.estimation import likelihood
 from ergode.models.estimation.gate import innovation_of
+from ergode.models.estimation.likelihood import Undefined
 from ergode.models.estimation.measurement import Measurement
 
 _GROUPS = 128  # groups whose sums the device adds up
@@ -61,6 +62,13 @@ def _asked(size: int) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=32)
+def _squares(size: int) -> np.ndarray:
+    """Places of the sums of squares among those that are asked for."""
+    rows, columns = pairs_of(size)
+    return 1 + size + np.flatnonzero(rows == columns)
+
+
+@lru_cache(maxsize=32)
 def _asked_on(device: Device, size: int) -> list[Any]:
     """The factors on a device, as many as are added together or a multiple of it."""
     wanted = _asked(size)
@@ -84,8 +92,12 @@ class Weighted:
     log_weights: Any  # [density, point]
     _parameters: np.ndarray  # [density, parameter]
     _exact: Any  # the same, on the device
+    _marks: Any  # [2, density], on the device: see `sums.weigh`
     _signs: Any  # [point]
     _edge: Any  # [point]: whether a point is at the edge of the points
+    # An array, and the largest of its groups on a GPU, while the logarithms do not change. A point
+    # that is lost since then may still be its summit: the others are relative to it all the same.
+    _largest: tuple[Any, Any] | None = None
     _is_wide = False  # whether points carry a covariance
     _periods: np.ndarray | None = None  # [variable], infinite if it has none; None: none has one
 
@@ -125,12 +137,33 @@ class Weighted:
 
     def weigh(self, measurement: Measurement, places: np.ndarray) -> np.ndarray:
         """Multiply weights by likelihoods; returns constants to be added to their logarithms."""
+        self._largest = None
         points = self._exact, self.points, self.log_weights
-        return self.weigh_points(measurement, places, *points)
+        return self.weigh_points(measurement, places, *points, self._marks)
+
+    def forget_undefined(self) -> None:
+        """Let `undefined` tell nothing of measurements up to now."""
+        self.device.fill_zero(self._marks)
+
+    def undefined(self) -> dict[int, Undefined]:
+        """Where likelihoods are not numbers, of each density with such points, since last asked."""
+        counts, last = np.asarray(self.device.get(self._marks))
+        if not counts.any():
+            return {}
+        counts, last = counts.copy(), last.copy()
+        self.device.fill_zero(self._marks)
+        states = np.asarray(self.device.get(self.points))
+        return {
+            which: Undefined(
+                float(counts[which] / self.point_count),
+                states[: self.size, which, last[which] - 1].astype(np.float64),
+            )
+            for which in np.flatnonzero(counts).tolist()
+        }
 
     def weigh_points(
         self, measurement: Measurement, places: np.ndarray, parameters: Any, points: Any,
-        log_weights: Any,
+        log_weights: Any, marks: Any,
     ) -> np.ndarray:  # fmt: skip
         """The same for `parameters` [density, parameter], and points and weights, of a device."""
         count, each = log_weights.shape
@@ -148,7 +181,7 @@ class Weighted:
         with kernels.readable_errors():
             self.device.run(
                 kernel, count * each, each, measurement.time, parameters,
-                *self.device.put_together([values, precisions]), points, log_weights,
+                *self.device.put_together([values, precisions]), points, log_weights, marks,
                 **brief(count * each),
             )  # fmt: skip
         return constants
@@ -182,44 +215,42 @@ class Weighted:
     def read(self, summits: Any, found: Any) -> Moments:
         """Moments from what has been begun."""
         n, own = self.size, np.asarray(self.device.get(summits))
-        whole, with_signs = self._added(found)
-        mass = whole[:, 0]
+        rows, columns = pairs_of(n)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = own[:, 1:] + whole[:, 1 : 1 + n] / mass[:, None]
+            halves, squares = self._halves(found)
+            whole, mass = halves[0], halves[0, :, 0]
+            mean, covariance = whole[:, 1 : 1 + n], np.empty((self.count, n, n))
+            second = whole[:, 1 + n : -2] - mean[:, rows] * mean[:, columns]
+            covariance[:, rows, columns] = covariance[:, columns, rows] = second
             return Moments(
-                np.log(mass) + own[:, 0], mean, self._covariance(whole), mass**2 / whole[:, -2],
-                *self._errors(whole, with_signs), whole[:, -1] / mass,
+                np.log(mass) + own[:, 0], own[:, 1:] + mean, covariance, mass**2 / squares,
+                *self._errors(halves), whole[:, -1],
             )  # fmt: skip
 
     def apart(self, found: Any) -> np.ndarray:
         """How far halves of the points are apart [density], in deviations, from their `sums`."""
-        mean_error, deviation_error, _ = self._errors(*self._added(found))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean_error, deviation_error, _ = self._errors(self._halves(found)[0])
         return np.asarray(np.maximum(mean_error, deviation_error))
 
-    def _errors(
-        self, whole: np.ndarray, with_signs: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Errors of mean, deviation and logarithm of the mass by halves: see `Moments`."""
-        n, (rows, columns) = self.size, pairs_of(self.size)
-        # All points, and each half of them.
-        found = np.stack([whole, whole - with_signs, whole + with_signs])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found[..., 1:] /= (mass := found[..., :1])
-            mean = found[..., 1 : 1 + n]
-            own = np.sqrt(found[..., 1 + n + np.flatnonzero(rows == columns)] - mean**2)
-            off = np.abs((mean[1:] - mean[0]) / own[0]).max(axis=(0, 2))
-            wide = np.abs(own[1:] / own[0] - 1.0).max(axis=(0, 2))
-            return off, wide, np.abs(np.log(mass[1:, :, 0] / mass[0, :, 0])).max(axis=0)
+    def _halves(self, found: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Masses of all points and of each half of them, and sums relative to those.
 
-    def _covariance(self, found: np.ndarray) -> np.ndarray:
-        n, (rows, columns) = self.size, pairs_of(self.size)
-        covariance = np.empty((self.count, n, n))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = found[:, 1 : 1 + n] / found[:, :1]
-            second = found[:, 1 + n : 1 + n + rows.size] / found[:, :1]
-            covariance[:, rows, columns] = second - mean[:, rows] * mean[:, columns]
-        covariance[:, columns, rows] = covariance[:, rows, columns]
-        return covariance
+        [3, density, sum]; and sums of squared weights [density].
+        """
+        added = self.totals(found)[:, : len(_asked(self.size))]
+        whole, with_signs = added[..., 0], added[..., 1]
+        halves = np.stack([whole, whole - with_signs, whole + with_signs])
+        halves[..., 1:] /= halves[..., :1]
+        return halves, whole[:, -2]
+
+    def _errors(self, halves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Errors of mean, deviation and logarithm of the mass by halves: see `Moments`."""
+        mass, mean = halves[..., 0], halves[..., 1 : 1 + self.size]
+        own = np.sqrt(halves[..., _squares(self.size)] - mean**2)
+        off = np.abs((mean[1:] - mean[0]) / own[0]).max(axis=(0, 2))
+        wide = np.abs(own[1:] / own[0] - 1.0).max(axis=(0, 2))
+        return off, wide, np.abs(np.log(mass[1:] / mass[0])).max(axis=0)
 
     def short_way(self, away: np.ndarray) -> np.ndarray:
         """Differences of states [..., variable], the short ways of periodic variables."""
@@ -239,9 +270,12 @@ class Weighted:
         if not device.is_cuda:
             self.pointwise(sums.summit, of, self.points, out)
             return out
-        found = device.empty((self.count, 2, groups), np.float64)
-        total = self.count * groups
-        device.run(kernel_of(sums.largest), total, self.point_count, groups, of, found)
+        if self._largest is None or self._largest[0] is not of:
+            found = device.empty((self.count, 2, groups), np.float64)
+            total = self.count * groups
+            device.run(kernel_of(sums.largest), total, self.point_count, groups, of, found)
+            self._largest = of, found
+        found = self._largest[1]
         device.run(self._kernel_of(sums.summit), self.count, groups, found, self.points, out)
         return out
 
@@ -263,9 +297,7 @@ class Weighted:
             self.groups, summits, self.points, self.log_weights, out,
             **brief(total, self.count * self.point_count),
         )  # fmt: skip
-        across, along = np.moveaxis(
-            np.asarray(self.device.get(self.gathered(out))).sum(axis=-1), 2, 0
-        )
+        across, along = np.moveaxis(self.totals(self.gathered(out)), 2, 0)
         own = np.array(self.device.get(summits))
         turns = np.isfinite(self._periods)
         with np.errstate(invalid="ignore"):
@@ -297,19 +329,19 @@ class Weighted:
         return self.gathered(out)
 
     def gathered(self, found: Any) -> Any:
-        """Sums [..., group] of fewer groups, on the device."""
-        if not self.device.is_cuda:
+        """Sums [..., group] of fewer groups, on the device; the same ones, if they are few."""
+        if not self.device.is_cuda or found.size <= FEW_SUMS:
             return found
         fewer = max(1, self.groups // _GROUPS)
-        rows = found.size // self.groups
         out = self.device.empty((*found.shape[:-1], fewer), np.float64)
         self.device.run(
-            kernel_of(sums.gather), rows * fewer, self.groups, fewer,
-            found.reshape((rows, self.groups)), out.reshape((rows, fewer)),
-        )  # fmt: skip
+            kernel_of(sums.gather), out.size, self.groups, fewer, flat(found), flat(out)
+        )
         return out
 
-    def _added(self, found: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Sums [density, sum] over all points, and with signs, from those by groups."""
-        added = np.asarray(self.device.get(found)).sum(axis=-1)[:, : len(_asked(self.size))]
-        return added[..., 0], added[..., 1]
+    def totals(self, gathered: Any) -> np.ndarray:
+        """Sums [...] of all groups, on the host, from those `gathered`."""
+        found = np.asarray(self.device.get(gathered))
+        if self.device.is_cuda and found.size <= FEW_SUMS:
+            found = added_in_order(found, max(1, self.groups // _GROUPS))
+        return np.asarray(found.sum(axis=-1))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +66,42 @@ def bindings_of(measurement: Measurement) -> dict[Any, Any]:
         ANGLES: tuple(a in measurement.angles for a in range(components)),
         ANY_LIKELIHOOD: measurement.likelihood is not None,
     } | ({} if measurement.degrees_of_freedom is None else {STUDENT: True})
+
+
+class Undefined(NamedTuple):
+    """Where the likelihood of a measurement is not a number, or infinite: it counts as zero."""
+
+    share: float  # of the points, or of the probability
+    state: np.ndarray  # one of the states there
+
+    def told(self, names: Sequence[str]) -> str:
+        """What the likelihood is; `names` are those of the variables."""
+        state = ", ".join(f"{name} = {x:.6g}" for name, x in zip(names, self.state, strict=True))
+        where = "everywhere" if self.share == 1.0 else f"at {100 * self.share:.2g} % of the density"
+        return f"is not a number (NaN), or infinite, {where}, such as at {state}"
+
+
+def impossible(time: float, undefined: Undefined | None, names: Sequence[str]) -> str:
+    """Why the measurement at a time leaves nothing of a density."""
+    why = "zero" if undefined is None else undefined.told(names).removeprefix("is ")
+    if undefined is None:
+        why += " wherever the density is not"
+    elif undefined.share < 1.0:
+        why += ", and zero elsewhere"
+    return f"the measurement at time {time:g} is impossible: its likelihood is {why}"
+
+
+def undefined_warning(
+    found: Sequence[tuple[float, Undefined]], names: Sequence[str]
+) -> str:  # fmt: skip
+    """Warning text for likelihoods that are not numbers, of measurements at times; or empty."""
+    if not found:
+        return ""
+    time, worst = max(found, key=lambda one: one[1].share)
+    return (
+        f"the likelihood of the measurement at time {time:g} {worst.told(names)}: it counts as "
+        "zero there"
+    )
 
 
 def _student_constant(size: float, freedom: float) -> float:

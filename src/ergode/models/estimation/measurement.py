@@ -48,7 +48,8 @@ class Measurement(HoldsFunctions):
         Components that are angles [rad]: differences are wrapped to -pi to pi.
     likelihood : function, optional
         Instead of `h`, `value` and `covariance`: ``likelihood(y, t, p)`` that returns a tuple with
-        the logarithm of the likelihood of what was measured, up to a constant.
+        the logarithm of the likelihood of what was measured, up to a constant. Where it is not a
+        number, or infinite, the likelihood counts as zero, and a warning says where.
     degrees_of_freedom : float, optional
         Of noise with Student's distribution, whose tails forgive outliers: few are robust, many are
         Gaussian. The noise is then ``sqrt(covariance)`` times a standard variable of this
