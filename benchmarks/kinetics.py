@@ -91,9 +91,6 @@ METHODS = {
     "rodas4": (1e-2, 1e-3, 1e-4),
     "rosenbrock23": (1e-3,),
     "asymptotic": (1e-3,),
-    "quasi-steady-state": (1e-2, 1e-3, 1e-4),
-    "partial-equilibrium": (1e-3,),
-    "partial-equilibrium-quasi-steady-state": (1e-3,),
 }
 
 

@@ -174,8 +174,6 @@ _zones("rodas4", 1e6, 1_000, 100_000)
 _zones("bdf", 1e6, 500, 20_000)
 _zones("rosenbrock23", 1e6, 1_000, 100_000)
 _zones("asymptotic", 0.3, 10, 10_000, max_steps=10**6)
-_zones("quasi-steady-state", 0.3, 10, 10_000, max_steps=10**6)
-_zones("partial-equilibrium", 0.3, 10, 10_000, max_steps=10**6)
 
 
 # ---- trajectories

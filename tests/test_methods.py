@@ -105,7 +105,7 @@ CALLED = {
         "device": {"cdua": "cuda"},
     },
     "kinetics": {
-        "method": {"BDF": "bdf", "Radau": "rodas4", "QSSA": "quasi-steady-state"},
+        "method": {"BDF": "bdf", "Radau": "rodas4", "QSSA": "asymptotic"},
         "heating": {"isochoric": "constant-volume", "constant_pressure": "constant-pressure"},
         "screening": {"Chugunov": "chugunov"}, "equation_of_state": {"timmes": "helmholtz"},
     },

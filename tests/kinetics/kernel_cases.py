@@ -149,11 +149,9 @@ def launch_of(network, initial, threads, method, rtol=1e-2, limit=60, **conditio
     absolute = absolute_tolerances(mechanism, zones, None, rtol)
     device, run_by = resolve("cpu:1"), METHODS[method].runner
     if method in EXPLICIT:
-        how = asymptotic.Control(0.01, 1e-7, rtol, True, False)
-        system = explicit_system_of(mechanism, absolute, partial=run_by.partial, blocks=True)
-        launch = explicit.block_launch(
-            device, bindings | run_by.bindings, system, how, limit, threads=threads
-        )
+        how = asymptotic.Control(0.01, 1e-7, True, False)
+        system = explicit_system_of(mechanism, blocks=True)
+        launch = explicit.block_launch(device, bindings, system, how, limit, threads=threads)
     else:
         case = zones.heating, zones.flow, zones.moving
         pattern, _ = coupled(mechanism, *case)

@@ -4,7 +4,6 @@ import time
 
 import numpy as np
 import pytest
-from kernel_cases import EXPLICIT
 from scipy.integrate import quad
 
 import ergode
@@ -18,7 +17,7 @@ DECAY = ergode.ReactionNetwork(
     {"A": 1.0, "B": 0.0},
     [ergode.Reaction("A -> B", rate_constant=ergode.Arrhenius(FACTOR, 0.0, ACTIVATION))],
 )
-ALLOWED = {"asymptotic": 3e-2, "partial-equilibrium": 3e-2}
+ALLOWED = {"asymptotic": 3e-2}
 
 
 def pulse(t):
@@ -80,7 +79,7 @@ def test_the_origin_of_time_changes_nothing(method, origin):
         np.testing.assert_array_equal(found[0][name], found[1][name])
 
 
-@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23", "asymptotic", "quasi-steady-state"])
+@pytest.mark.parametrize("method", ["rodas4", "rosenbrock23", "asymptotic"])
 def test_a_short_time_after_a_late_origin(method):
     """Steps are compared with the time since the start, not with what the clock shows."""
     network = ergode.ReactionNetwork(
@@ -121,28 +120,6 @@ def test_functions_are_tabulated_within_their_tolerance():
         np.testing.assert_allclose(found, exact, rtol=1.01e-6)
     with pytest.raises(ergode.ModelError, match="temperature is -1 in zone 0"):
         integrate(DECAY, times=[0, 1], temperature=lambda t: -1.0, device="cpu")
-
-
-def test_a_balance_that_freezes_out_is_left():
-    """A pair in balance stayed there, however slow it had become as it cooled."""
-    ahead, back = ergode.Arrhenius(1e3, 0.0, 1e4), ergode.Arrhenius(1e3, 0.0, 5e3)
-    network = ergode.ReactionNetwork(
-        {"A": 1.0, "B": 0.0, "C": 0.0},
-        [
-            ergode.Reaction("A -> B", rate_constant=ahead),
-            ergode.Reaction("B -> A", rate_constant=back),
-            ergode.Reaction("B -> C", rate_constant=1e-3),
-        ],
-    )
-    cooling = Trajectory([0.0, 1.0, 10.0], [4000.0, 4000.0, 250.0])
-    found = {
-        method: integrate(network, times=[0, 10], temperature=cooling, method=method, device="cpu")[
-            "concentration"
-        ].values[0, -1]
-        for method in ("rodas4", *EXPLICIT)
-    }
-    for method in EXPLICIT:
-        np.testing.assert_allclose(found[method], found["rodas4"], atol=0.02)
 
 
 @pytest.mark.parametrize("knots", [1, 2, 9])

@@ -13,7 +13,7 @@ import ergode
 from ergode.kinetics import Trajectory
 from ergode.models.constants import GAS_CONSTANT
 
-EXPLICIT = "quasi-steady-state"
+EXPLICIT = "asymptotic"
 HOUR = 3600.0
 DAY = 24 * HOUR
 

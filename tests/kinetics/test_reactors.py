@@ -20,7 +20,7 @@ from ergode.kinetics.compositions import molar_masses
 from ergode.kinetics.implicit.runner import thread_launch
 from ergode.kinetics.implicit.system import system_of
 from ergode.kinetics.launch import bindings_of, empty_outcome
-from ergode.kinetics.physics.energy import enthalpy
+from ergode.kinetics.physics.energy import enthalpies, polynomials_of
 from ergode.kinetics.tolerances import absolute_tolerances
 
 R = 8.31446261815324e7
@@ -58,8 +58,8 @@ def by_a_block(grid, initial, change=lambda text: text, **conditions):
 
 def heat(amounts, hot):
     """Enthalpy of a mixture at each time [erg]."""
-    each = [enthalpy(one.thermochemistry, hot) for one in GAS.species]
-    return (amounts[..., : len(each)] * np.stack(each, -1)).sum(-1)
+    each = enthalpies(polynomials_of([one.thermochemistry for one in GAS.species]), hot)
+    return (amounts[..., : each.shape[-1]] * each).sum(-1)
 
 
 def balance(heating, change=lambda text: text):

@@ -375,7 +375,10 @@ def test_random_reactors_for_long(network):
         try:
             test_random_pistons_are_those_of_cantera(network, seed, 1e-9)
             for kind in ("given-volume", "given-pressure"):
-                compress(network, kind, seed, {"rodas4": (1e-9, 3e-6)})
+                compress(network, kind, seed, {"rodas4": (1e-9, 3e-6), "bdf": (1e-9, 3e-6)})
+            for constant in LIMITS:
+                for method in ("bdf", "rodas4"):
+                    test_equilibrium_is_the_limit_of_a_long_run(network, constant, seed, method)
             for kind in ("constant-volume", "constant-pressure"):
                 for test in (
                     test_random_tanks_in_series_are_those_of_cantera,

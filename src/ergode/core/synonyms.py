@@ -64,9 +64,7 @@ _OTHERS = {
     "langevin": "cle sde chemicallangevin diffusionapproximation",
     "hybrid": "tauhybrid pdmp haseltinerawlings",
     # methods of stiff kinetics
-    "quasi-steady-state": "qss qssa",
-    "asymptotic": "asy explicit",
-    "partial-equilibrium": "pe",
+    "asymptotic": "asy explicit qss qssa pe",
     # methods of epidemics
     "gillespie": "ssa direct gillespiesir gillespiesis markovian",
     "first-passage": "exact fastsir fastsis fpt firstpassagetime hittingtime",

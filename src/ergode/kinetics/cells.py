@@ -11,14 +11,13 @@ from ergode.core.words import counted
 from ergode.kinetics.compositions import check_no_surface, molar_masses
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.network.to_tables import Mechanism
-from ergode.kinetics.physics.energy import enthalpy
+from ergode.kinetics.physics.energy import enthalpies
 from ergode.kinetics.tables import FIXED, PRESSURE, ConditionHistory
 from ergode.kinetics.tolerances import Tolerances, scale_of
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.reactions.network import ReactionNetwork
-from ergode.models.reactions.thermochemistry import Molecule
 
-_STANDARD_TEMPERATURE = 298.15
+_STANDARD_TEMPERATURE = np.array(298.15)
 
 
 class Burned(NamedTuple):
@@ -73,13 +72,8 @@ def scales_of(network: ReactionNetwork, mechanism: Mechanism) -> tuple[np.ndarra
     if mechanism.nuclear:
         return mechanism.mass, mechanism.thermo.mass_excess
     check_no_surface(network, "burn is for gases")
-    return molar_masses(network), np.array([_formation(one) for one in network.species])
-
-
-def _formation(species: Any) -> float:
-    known = species.thermochemistry
-    assert isinstance(known, Molecule)
-    return float(enthalpy(known, np.array(_STANDARD_TEMPERATURE)))
+    formed = enthalpies(mechanism.thermo.polynomials, _STANDARD_TEMPERATURE)
+    return molar_masses(network), formed
 
 
 def zones_of_cells(

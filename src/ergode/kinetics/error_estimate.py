@@ -1,6 +1,6 @@
-"""The error of explicit methods: a second run by rodas4, with a tighter tolerance.
+"""The error of the explicit method: a second run by rodas4, with a tighter tolerance.
 
-Local errors do not give the global error of explicit methods. A network damps some errors and
+Local errors do not give the global error of the explicit method. A network damps some errors and
 amplifies others. Amounts set by algebra lag behind by a step, which the differences within a step
 do not show. Where a pulse burns all fuel in a few steps, doubling the step leaves the error
 unchanged, so step doubling does not show it either. On a network of 150 nuclei the second run takes
@@ -79,7 +79,7 @@ def _errors_of(mechanism: Mechanism, found: Outcome, exact: Outcome) -> np.ndarr
 
 
 def warn_of_estimates(chosen: Method, errors: np.ndarray, rtol: float) -> None:
-    """Warn of zones whose estimated error exceeds the tolerance, for every explicit method."""
+    """Warn of zones whose estimated error exceeds the tolerance."""
     limit = ACCEPTED * rtol
     unknown = np.isposinf(errors)
     if unknown.any():
@@ -90,11 +90,9 @@ def warn_of_estimates(chosen: Method, errors: np.ndarray, rtol: float) -> None:
         )
     off = (errors > limit) & ~unknown
     if off.any():
-        hint = "use 'rodas4', or a smaller rtol"
-        if chosen.needs_conserved_sum:
-            hint = "rtol does not control it: use 'rodas4'"
         warn(
             f"{chosen.name}: in {off.sum()} of {off.size} zones the estimated error is up to "
-            f"{errors[off].max():.1e} of the largest amount, more than {limit:g}; {hint}",
+            f"{errors[off].max():.1e} of the largest amount, more than {limit:g}; "
+            "rtol does not control it: use 'rodas4'",
             AccuracyWarning,
         )

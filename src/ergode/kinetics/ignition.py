@@ -22,7 +22,7 @@ from ergode.kinetics.ignition_criteria import located
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.methods import MethodName
 from ergode.kinetics.over_time import Trajectory
-from ergode.kinetics.physics.energy import enthalpy
+from ergode.kinetics.physics.energy import enthalpies, polynomials_of
 from ergode.kinetics.physics.gas_equilibrium import equilibrate
 from ergode.kinetics.pistons import Piston
 from ergode.kinetics.walls import Wall
@@ -207,7 +207,7 @@ def ignition_delay(
     rise = final - hot
     if wall is not None or heating.startswith("given"):
         # What reactions alone would warm: their heat, over that of the way to equilibrium.
-        heats = np.stack([enthalpy(one, hot) for one in molecules], axis=1)
+        heats = enthalpies(polynomials_of(molecules), hot)
         mass = found["density"].values[:, :2]
         specific = amounts[:, 1] * (mass[:, :1] / mass[:, 1:])
         whole = ((amounts[:, 0] - burned.amounts) * heats).sum(axis=1)

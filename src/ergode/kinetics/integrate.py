@@ -169,10 +169,10 @@ def integrate(
     method : str
         ``"auto"`` is ``"bdf"`` for molecules whose temperature is constant or follows from
         `heating`, and ``"rodas4"`` otherwise; ``"rodas4"`` also for up to 16 species at a given
-        temperature on a GPU. The explicit methods are algebraically
-        stabilised. They are much slower and less accurate than the implicit ones. A second run, by
-        ``"rodas4"`` at a tenth of the tolerance, estimates their error (``error_estimate``).
-        ``"asymptotic"`` does not use `rtol`.
+        temperature on a GPU. ``"asymptotic"`` is algebraically
+        stabilised. It is much slower and less accurate than the implicit methods, and does not use
+        `rtol`. A second run, by ``"rodas4"`` at a tenth of the tolerance, estimates its error
+        (``error_estimate``).
 
         - ``"rodas4"``: a Rosenbrock method of order 4, which follows `rtol`; for every network
         - ``"rosenbrock23"``: a Rosenbrock method of order 2, which follows `rtol`; for two or three
@@ -181,16 +181,10 @@ def integrate(
           chemistry, and accurate solutions
         - ``"asymptotic"``: explicit, with the asymptotic formula for stiff species; for comparison
           with published codes
-        - ``"quasi-steady-state"``: explicit, by relaxation of every species towards its steady
-          state, and follows `rtol`; for comparison with published codes
-        - ``"partial-equilibrium"``: "asymptotic", with equilibrated pairs of reactions removed from
-          the flows; for comparison with published codes
-        - ``"partial-equilibrium-quasi-steady-state"``: "quasi-steady-state", with equilibrated
-          pairs of reactions removed from the flows; for comparison with published codes
     rtol : float or array_like of shape [zone_count]
         Relative tolerance, from 1e-13 to 1. The allowed error of a step is ``atol + rtol * amount``
-        for every species. ``"asymptotic"`` steps do not use it. For every explicit method an
-        ``error_estimate`` above ``10 * rtol`` gives a warning.
+        for every species. ``"asymptotic"`` steps do not use it, and an ``error_estimate`` above
+        ``10 * rtol`` gives a warning.
     atol : float, mapping of str to float or array_like, or array_like, optional
         Absolute tolerance: one number, numbers by species name (the others have the default), or
         one per species, shape [species_count]. By zone: shape [zone_count] for a species by name,

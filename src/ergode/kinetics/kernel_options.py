@@ -49,7 +49,3 @@ EXCHANGES = option(False)
 """Whether work or heat from outside changes the energy of molecules, for `bdf`."""
 NEUTRINOS = option(False)
 """Whether neutrinos cool nuclei that heat themselves."""
-PARTIAL = option(False)
-"""Whether an explicit method removes the flows of equilibrated reactions."""
-QUASI_STEADY = option(False)
-"""Whether explicit steps are quasi-steady-state steps; otherwise they are asymptotic."""

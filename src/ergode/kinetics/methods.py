@@ -19,13 +19,9 @@ from ergode.kinetics.multistep.runner import MultistepRunner
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import CLOSED, FIXED
 
-MethodName = Literal[
-    "auto", "rodas4", "rosenbrock23", "bdf", "asymptotic", "quasi-steady-state",
-    "partial-equilibrium", "partial-equilibrium-quasi-steady-state",
-]  # fmt: skip
+MethodName = Literal["auto", "rodas4", "rosenbrock23", "bdf", "asymptotic"]
 
 _LARGEST_COUNT = 2**31 - 1
-_PUBLISHED = "comparison with published codes"
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,6 @@ class Method(methods.Method):
     runner: Runner  # integrates zones on the CPU and on CUDA devices
     # Whether the method is implicit: it follows `rtol` on stiff networks, and can heat zones.
     implicit: bool = False
-    needs_conserved_sum: bool = False  # whether step-size control uses a conserved sum of species
     max_steps: int = _LARGEST_COUNT  # default of the largest number of steps of a zone
     # Whether the method keeps a history of steps: for chemistry.
     multistep: bool = False
@@ -75,7 +70,7 @@ class Method(methods.Method):
 
     def why_uncontrolled(self, mechanism: Mechanism) -> str | None:
         """Why the error of steps is not controlled on this network; None if it is."""
-        if self.needs_conserved_sum and not conserves(mechanism):
+        if not self.implicit and not conserves(mechanism):
             return (
                 "step-size control needs a conserved sum of species, and the network has none; "
                 "use 'rodas4', or compare with it"
@@ -100,23 +95,8 @@ METHODS = {
             implicit=True, max_steps=100_000, multistep=True,
         ),
         Method(
-            "asymptotic", "explicit, with the asymptotic formula for stiff species", _PUBLISHED,
-            ExplicitRunner(quasi_steady=False, partial=False), needs_conserved_sum=True,
-        ),
-        Method(
-            "quasi-steady-state",
-            "explicit, by relaxation of every species towards its steady state, and follows `rtol`",
-            _PUBLISHED, ExplicitRunner(quasi_steady=True, partial=False),
-        ),
-        Method(
-            "partial-equilibrium",
-            '"asymptotic", with equilibrated pairs of reactions removed from the flows',
-            _PUBLISHED, ExplicitRunner(quasi_steady=False, partial=True), needs_conserved_sum=True,
-        ),
-        Method(
-            "partial-equilibrium-quasi-steady-state",
-            '"quasi-steady-state", with equilibrated pairs of reactions removed from the flows',
-            _PUBLISHED, ExplicitRunner(quasi_steady=True, partial=True),
+            "asymptotic", "explicit, with the asymptotic formula for stiff species",
+            "comparison with published codes", ExplicitRunner(),
         ),
     )
 }  # fmt: skip

@@ -343,7 +343,7 @@ def _of_others(
         validity.warn_of_polynomials(network, temperature, amounts)
     if zones.heating != FIXED and _keeps_energy(zones):
         values["energy_error"] = molecular_energy_error(
-            network, amounts, temperature, zones.heating == PRESSURE
+            mechanism.thermo.polynomials, amounts, temperature, zones.heating == PRESSURE
         )
     if zones.heating == PRESSURE or zones.is_diluted:
         factor = linear_at(grid, zones.history.times, zones.history.density) / volume

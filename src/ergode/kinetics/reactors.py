@@ -39,7 +39,7 @@ from ergode.core.errors import ModelError
 from ergode.kinetics.compositions import by_zone, check_signs, composition_of, molar_masses
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.over_time import OR_OVER_TIME, Trajectory, changes, cut, linear_at
-from ergode.kinetics.physics.energy import enthalpy
+from ergode.kinetics.physics.energy import enthalpies
 from ergode.kinetics.tables import FIXED, PLUG, PRESSURE, STIRRED
 from ergode.models.reactions.network import ReactionNetwork
 
@@ -351,9 +351,8 @@ class StirredTank:
         if self.temperature is not None:
             hot = self.temperature
             hot = np.repeat(hot, self._each) if hot.size > 1 else hot
-            for i, one in enumerate(network.species):
-                known: Any = one.thermochemistry
-                rows[:, count] += flowing[:, i] * enthalpy(known, hot)
+            every = enthalpies(mechanism.thermo.polynomials, hot)
+            rows[:, count] = (flowing * every).sum(axis=1)
         rows[:, count + 1] = 1.0 / self.residence_time
         for k, weights in enumerate(mechanism.invariants):
             rows[:, count + 2 + k] = weighted(flowing, weights)

@@ -47,8 +47,8 @@ _ENTRY = (
     "coverage-dependencies", "negative-A",
 )  # fmt: skip
 _TYPES = (None, "elementary", "surface", "interface-Arrhenius", "sticking-Arrhenius")
-_TINY = 1e-30
-"""Coverage below which a negative power of it does not grow; that of no coverage is not finite."""
+_TINY = 1e-20
+"""Coverage below which a power of it stays, as in Cantera; a negative one would not be finite."""
 
 
 @dataclass

@@ -88,7 +88,7 @@ COMPILED = {
     ),
     "tables and branches": ("rodas4", {COMPOSED: True, DYNAMIC: True, TIMED: True}),
     "asymptotic": ("asymptotic", {}),
-    "partial equilibrium and formulas": (EXPLICIT[3], ALL | {FORMULAS: True}),
+    "asymptotic, with formulas": ("asymptotic", ALL | {FORMULAS: True}),
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from kernel_cases import CARBON
 
 import ergode
 from ergode.kinetics import burn, integrate
-from ergode.kinetics.physics.energy import enthalpy
+from ergode.kinetics.physics.energy import enthalpies, polynomials_of
 from ergode.kinetics.physics.equation_of_state import share_of_pairs
 
 R, RADIATION = 8.31446261815324e7, 7.565733250280007e-15
@@ -64,8 +64,8 @@ def test_the_enthalpy_of_a_zone_that_failed_is_missing():
     """A NaN of one zone must not end the others."""
     row = (3.5, 2e-4, 0, 0, 0, 0.0, 4.0)
     known = ergode.NasaPolynomials(row, row, 1e3, {"H": 1})
-    found = enthalpy(known, np.array([300.0, np.nan, 5000.0]))
-    assert np.isfinite(found).tolist() == [True, False, True]
+    found = enthalpies(polynomials_of([known]), np.array([300.0, np.nan, 5000.0]))
+    assert np.isfinite(found[:, 0]).tolist() == [True, False, True]
 
 
 NUCLEI = [

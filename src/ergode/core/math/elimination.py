@@ -34,6 +34,8 @@ class Elimination(NamedTuple):
     # uint32 [entry_count]: column of an entry, as the position of its variable in `order`.
     column: np.ndarray
     pivot: np.ndarray  # uint32 [size]: where each row's pivot is
+    # uint32 [size]: behind its pivot, from where on the columns of a row are consecutive.
+    tail: np.ndarray
 
     @property
     def size(self) -> int:
@@ -78,7 +80,12 @@ def eliminate(pattern: np.ndarray, depth_weight: float = 0.0) -> Elimination:
     start = np.concatenate([[0], np.cumsum([row.size for row in rows])])
     column = np.concatenate([*rows, []])
     pivot = np.array([start[k] + np.searchsorted(rows[k], k) for k in range(size)])
-    return Elimination(*(a.astype(np.uint32) for a in (order, start, column, pivot)))
+    tail = start[1:].copy()
+    for k, row in enumerate(rows):
+        right = row[row > k]
+        gaps = np.flatnonzero(np.diff(right) != 1)
+        tail[k] -= right.size - (gaps[-1] + 1 if gaps.size else 0)
+    return Elimination(*(a.astype(np.uint32) for a in (order, start, column, pivot, tail)))
 
 
 def _order(graph: np.ndarray, depth_weight: float) -> np.ndarray:
@@ -120,9 +127,15 @@ def factorize_shifted(plan, matrix, diagonal, row):
             pivot = plan.pivot[j]
             factor = row[j] * matrix[pivot]
             matrix[index] = factor
-            for count_right in range(pivot + 1, plan.start[j + 1]):
+            stop, tail = np.int64(plan.start[j + 1]), np.int64(plan.tail[j])
+            for count_right in range(pivot + 1, tail):
                 right = count_right & NONNEGATIVE
                 row[plan.column[right]] -= factor * matrix[right]
+            if tail < stop:  # without a table of columns it is a loop of vectors
+                first = np.int64(plan.column[tail & NONNEGATIVE])
+                for right in range(stop - tail):
+                    at = (tail + right) & NONNEGATIVE
+                    row[(first + right) & NONNEGATIVE] -= factor * matrix[at]
         for count in range(middle, end):
             index = count & NONNEGATIVE
             matrix[index] = row[plan.column[index]]

@@ -369,7 +369,7 @@ def block_system_of(system: System, pattern: np.ndarray, threads: int) -> BlockS
 
 
 def block_flows_of(complexes: Complexes, flows: Flows) -> BlockFlows:
-    """Tables for explicit methods, from flows whose rows are gains, then losses."""
+    """Tables for the explicit method, from flows whose rows are gains, then losses."""
     return _sums_of(complexes, flows, flows.start.size - 1, FLOW_WIDTH)[0]
 
 

@@ -1,1 +1,1 @@
-"""Explicit methods, algebraically stabilised for stiff species."""
+"""An explicit method, algebraically stabilised for stiff species."""

@@ -34,7 +34,6 @@ class Control(NamedTuple):
 
     flux_fraction: float  # largest change of the amount of a species in a step
     mass_tolerance: float  # largest change of the sum of mass fractions in a step
-    rtol: float  # allowed relative error of a quasi-steady-state step
     # Whether the repeated step chooses the formula by the amount after the trial step, as the
     # reference code does, instead of the amount at the start.
     reference: bool

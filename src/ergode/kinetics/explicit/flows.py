@@ -1,4 +1,4 @@
-"""Gains and losses of every species, and a zone's workspace, for all explicit methods."""
+"""Gains and losses of every species, and a zone's workspace, for the explicit method."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from ergode.core.math.elimination import NONNEGATIVE
 from ergode.kinetics.block.schedule import FLOW_WIDTH, WARP, block_flows_of
 from ergode.kinetics.block.segments import block_products, block_rows, put_segment
 from ergode.kinetics.condition_history import history_at
-from ergode.kinetics.explicit.partial_equilibrium import Groups, group_rates, groups_of
 from ergode.kinetics.implicit.system import coefficients
-from ergode.kinetics.kernel_options import FORMULAS, PARTIAL, THIRD_BODIES
+from ergode.kinetics.kernel_options import FORMULAS, THIRD_BODIES
 from ergode.kinetics.network.mechanism import entry_values, products, row_sums
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics.formulas import memory_count, put_inputs
@@ -26,29 +25,23 @@ HELD_ROUNDS = 2
 
 
 class ExplicitSystem(NamedTuple):
-    """Tables of a network for an explicit method."""
+    """Tables of a network for the explicit method."""
 
     complexes: Complexes
     flows: Any  # rows are the gains of all species, then their losses
     rates: Rates
     thermo: Thermodynamics
-    groups: Groups  # reactions and their reverses
     # float64 [species_count]: weights of the conserved sum that controls steps: mass numbers of
     # nuclei.
     weight: np.ndarray
-    absolute: np.ndarray  # float64 [species_count]: absolute tolerances of amounts
 
 
 class ExplicitWorkspace(NamedTuple):
     """Workspace of a zone."""
 
     y: np.ndarray  # [species_count + 1]: amounts [mol/g], and one
-    # [species_count]: amounts at the start of the step, and predicted amounts.
-    start: np.ndarray
-    predicted: np.ndarray
-    # [2 * species_count]: gains, then losses, now and at the start of the step.
-    flow: np.ndarray
-    early: np.ndarray
+    start: np.ndarray  # [species_count]: amounts at the start of the step
+    flow: np.ndarray  # [2 * species_count]: gains, then losses
     found: np.ndarray  # products of complexes
     partial: np.ndarray  # scratch memory of sums over threads
     group: Group
@@ -61,14 +54,6 @@ class ExplicitWorkspace(NamedTuple):
     # Entries that a CUDA thread keeps in registers.
     held_value: np.ndarray
     held_complex: np.ndarray
-    # [group_count]: coefficients of groups; 1 if a group is equilibrated, else 0; its extent of
-    # reaction to equilibrium; its flows.
-    forward: np.ndarray
-    backward: np.ndarray
-    active: np.ndarray
-    extent: np.ndarray
-    ahead: np.ndarray
-    back: np.ndarray
     memory: np.ndarray  # inputs and stacks of coefficients that are formulas
 
 
@@ -87,10 +72,8 @@ def conserves(mechanism: Mechanism) -> bool:
     return bool(conserved_weight(mechanism).any())
 
 
-def explicit_system_of(
-    mechanism: Mechanism, absolute: np.ndarray, *, partial: bool, blocks: bool
-) -> ExplicitSystem:
-    """Tables for an explicit method; for CUDA with `blocks`."""
+def explicit_system_of(mechanism: Mechanism, *, blocks: bool) -> ExplicitSystem:
+    """Tables for the explicit method; for CUDA with `blocks`."""
     structure = mechanism.structure
     weight = conserved_weight(mechanism)
     gains, losses = structure.gain_flows, structure.loss_flows
@@ -103,24 +86,15 @@ def explicit_system_of(
     )
     if blocks:
         flows = block_flows_of(structure.complexes, flows)
-    return ExplicitSystem(
-        structure.complexes,
-        flows,
-        *mechanism.used(False),
-        groups_of(structure, partial),
-        weight,
-        absolute,
-    )
+    return ExplicitSystem(structure.complexes, flows, *mechanism.used(False), weight)
 
 
 def workspace_of(system):
     """An `ExplicitWorkspace` on the CPU."""
-    count, groups = system.weight.size, system.groups.left.shape[1]
+    count = system.weight.size
     return ExplicitWorkspace(
         np.empty(count + 1),
         np.empty(count),
-        np.empty(count),
-        np.empty(2 * count),
         np.empty(2 * count),
         np.empty(system.complexes.first.size),
         np.empty(1),
@@ -132,12 +106,6 @@ def workspace_of(system):
         np.empty(system.flows.complex.size),
         np.empty(1),
         np.empty(1, np.int32),
-        np.empty(groups),
-        np.empty(groups),
-        np.empty(groups),
-        np.empty(groups),
-        np.empty(groups),
-        np.empty(groups),
         np.empty(memory_count(system.rates)),
     )
 
@@ -166,8 +134,6 @@ def set_explicit_conditions(system, workspace, history, below, since, y):
         1.0,
     )
     entry_values(system.flows, workspace.slots, workspace.values, group)
-    if PARTIAL:
-        group_rates(system.groups, workspace, group)
     barrier(group)
     hold(system, workspace)
 

@@ -1,8 +1,6 @@
-"""The loop over steps of all explicit methods, and its kernels.
+"""The loop over steps of the explicit method, and its kernels.
 
-The rate of change of a species is gain - loss, with loss = k Y. `asymptotic` and
-`quasi_steady_state` have the steps of the methods. With either, `partial_equilibrium` removes the
-flows of equilibrated reactions before a step, and restores their equilibrium after it.
+The rate of change of a species is gain - loss, with loss = k Y. `asymptotic` has the step.
 
 The loop is written once for a thread and for a block of threads (see `thread_group`).
 """
@@ -20,9 +18,7 @@ from ergode.kinetics.block.schedule import FLOW_WIDTH
 from ergode.kinetics.condition_history import history_of, horizon, settled
 from ergode.kinetics.explicit import flows
 from ergode.kinetics.explicit.asymptotic import asymptotic_step
-from ergode.kinetics.explicit.partial_equilibrium import judge, restore, withdraw
-from ergode.kinetics.explicit.quasi_steady_state import quasi_steady_state_step
-from ergode.kinetics.kernel_options import DYNAMIC, PARTIAL, QUASI_STEADY, THIRD_BODIES, TIMED
+from ergode.kinetics.kernel_options import DYNAMIC, THIRD_BODIES, TIMED
 from ergode.kinetics.physics.third_bodies import slope_count
 
 # First time and first step, as fractions of the whole time: those of the reference code, which runs
@@ -57,35 +53,23 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
     if TIMED:
         below, since = settled(history.times, below, since)
     flows.set_explicit_conditions(system, workspace, history, below, since, y)
-    status, steps, repeated, place = endings.DONE, 0, 0, 1
+    status, steps, place = endings.DONE, 0, 1
     while status == endings.DONE and place < grid.size:
-        if steps + repeated >= max_steps:
+        if steps >= max_steps:
             status = endings.TOO_MANY_STEPS
             continue
         if not dt > SHORTEST * t:
             status = endings.STEP_TOO_SMALL
             continue
         target = grid[place] - begin
-        ahead, ends, pace = target - t, False, dt
+        ahead, ends = target - t, False
         if TIMED:
-            ahead, ends, pace = step_bound(history, below, since, ahead, dt)
-        begin_step(system, workspace, history, below, since, min(dt, ahead), pace)
-        if QUASI_STEADY:
-            taken, dt, total = quasi_steady_state_step(
-                system, control, workspace, history, below, since, ahead, dt, scale
-            )
-        else:
-            taken, dt, total = asymptotic_step(
-                system, control, workspace, t, ahead, dt, before, scale
-            )
+            ahead, ends = step_bound(history, below, since, ahead, dt)
+        begin_step(system, workspace, history, below, since, min(dt, ahead))
+        taken, dt, total = asymptotic_step(system, control, workspace, t, ahead, dt, before, scale)
         if not total < math.inf:
             status = endings.NOT_FINITE
             continue
-        if taken == 0.0:
-            repeated += 1
-            continue
-        if PARTIAL:
-            restore(system.groups, workspace, y, weight, total / scale)
         before = total
         steps += 1
         since += taken
@@ -101,7 +85,7 @@ def explicit_zone(system, control, workspace, history, grid, max_steps, out):
                 place += 1
         else:
             t += taken
-    return status, steps, repeated, abs(before - at_first), math.nan
+    return status, steps, 0, abs(before - at_first), math.nan
 
 
 def begin_zone(system, workspace, out):
@@ -115,14 +99,11 @@ def begin_zone(system, workspace, out):
     if group.rank == 0:
         # The variable that empty slots of complexes refer to.
         y[weight.size] = 1.0
-    if PARTIAL:
-        for g in no_unroll(share(group, 0, workspace.active.size)):
-            workspace.active[g] = 0.0
     return total_of(group, part, 0)
 
 
 def step_bound(history, below, since, ahead, dt):
-    """Bounds by conditions: of a step, whether it ends at a knot, and of the usual step."""
+    """Bound of a step by conditions, and whether it ends at a knot."""
     # Every knot ends a step; the next step has the length that this one had before the cut.
     allowed, last, ends = horizon(history, below, since, max(ahead, dt), CHANGE, -1.0)
     if ends and last + 2 == history.times.size:
@@ -130,22 +111,18 @@ def step_bound(history, below, since, ahead, dt):
     else:
         ends = ends and allowed <= ahead
         ahead = min(ahead, allowed)
-    return ahead, ends, min(dt, allowed)
+    return ahead, ends
 
 
-def begin_step(system, workspace, history, below, since, dt, pace):
+def begin_step(system, workspace, history, below, since, dt):
     """Gains and losses at the start of a step of at most `dt`."""
     y = workspace.y
     if DYNAMIC:
         at = since
-        if TIMED and not QUASI_STEADY:
+        if TIMED:
             at += 0.5 * dt
         flows.set_explicit_conditions(system, workspace, history, below, at, y)
     flows.flows_at(system, workspace, y, workspace.flow)
-    if PARTIAL:
-        # A group freezes out if it relaxes more slowly than the steps that conditions allow.
-        judge(system.groups, workspace, y, pace)
-        withdraw(system.groups, workspace, workspace.flow)
 
 
 # --- CPU ------------------------------------------------------------------------------------------
@@ -169,9 +146,8 @@ HELD = flows.HELD_ROUNDS * FLOW_WIDTH
 
 def shared_count(system: flows.ExplicitSystem) -> int:
     """Numbers that a zone keeps in shared memory."""
-    species, groups = system.weight.size, system.groups.left.shape[1]
     partial = system.flows.sums.place_count
-    return 37 + 7 * species + system.complexes.first.size + partial + 6 * groups
+    return 37 + 4 * system.weight.size + system.complexes.first.size + partial
 
 
 def scratch_count(system: flows.ExplicitSystem) -> int:
@@ -183,16 +159,14 @@ def scratch_count(system: flows.ExplicitSystem) -> int:
 
 def explicit_block(system, several, control, history, grid, max_steps, scratch, counter, outcome):
     """Zones from a queue, each by one block."""
-    species, groups = system.weight.size, system.groups.left.shape[1]
+    species = system.weight.size
     shared = cuda.shared.array(0, real)
-    # y, start, predicted, flow, early.
+    # y, start, flow.
     a = 36 + species + 1
     b = a + species
-    c = b + species
-    d = c + 2 * species
-    e = d + 2 * species
-    f = e + system.complexes.first.size
-    g = f + several
+    c = b + 2 * species
+    d = c + system.complexes.first.size
+    e = d + several
     mine = scratch[cuda.blockIdx.x]
     slot_count = system.rates.slot_start.size - 1
     h = slot_count + (slope_count(system.rates) if THIRD_BODIES else 0)
@@ -200,13 +174,10 @@ def explicit_block(system, several, control, history, grid, max_steps, scratch, 
     i = k + species
     group = group_of_block(shared[0:32])
     workspace = flows.ExplicitWorkspace(
-        shared[36:a], shared[a:b], shared[b:c], shared[c:d], shared[d:e], shared[e:f],
-        shared[f:g], group, mine[0:slot_count], mine[slot_count:h], mine[h:k], mine[k:i],
+        shared[36:a], shared[a:b], shared[b:c], shared[c:d], shared[d:e], group,
+        mine[0:slot_count], mine[slot_count:h], mine[h:k], mine[k:i],
         mine[i : i + system.flows.value_count], cuda.local.array(HELD, real),
         cuda.local.array(HELD, np.int32),
-        shared[g : g + groups], shared[g + groups : g + 2 * groups],
-        shared[g + 2 * groups : g + 3 * groups], shared[g + 3 * groups : g + 4 * groups],
-        shared[g + 4 * groups : g + 5 * groups], shared[g + 5 * groups : g + 6 * groups],
         mine[i + system.flows.value_count : mine.size],
     )  # fmt: skip
     zone = next_member(group, counter)

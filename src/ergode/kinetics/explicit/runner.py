@@ -1,4 +1,4 @@
-"""The runner of explicit methods: tables, kernels and launches on both devices."""
+"""The runner of the explicit method: tables, kernels and launches on both devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from ergode.kinetics.conditions import Zones
 from ergode.kinetics.explicit import loop
 from ergode.kinetics.explicit.asymptotic import FLUX_FRACTION, MASS_TOLERANCE, Control
 from ergode.kinetics.explicit.flows import ExplicitSystem, explicit_system_of
-from ergode.kinetics.kernel_options import PARTIAL, QUASI_STEADY
 from ergode.kinetics.launch import Problem, common_bindings, cpu_kernel, with_common_rows
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.tables import Outcome
@@ -26,23 +25,7 @@ from ergode.kinetics.tables import Outcome
 
 @dataclass(frozen=True)
 class ExplicitRunner:
-    """Runs an algebraically stabilised explicit method.
-
-    Parameters
-    ----------
-    quasi_steady : bool
-        Whether steps are quasi-steady-state steps; otherwise they are asymptotic.
-    partial : bool
-        Whether flows of equilibrated reactions are removed.
-    """
-
-    quasi_steady: bool
-    partial: bool
-
-    @property
-    def bindings(self) -> dict[Any, Any]:
-        """Bindings of the kernels."""
-        return {QUASI_STEADY: self.quasi_steady, PARTIAL: self.partial}
+    """Runs the algebraically stabilised explicit method."""
 
     def run_on_cpu(
         self,
@@ -54,46 +37,42 @@ class ExplicitRunner:
         finished: Callable[[int, int], None],
     ) -> None:
         """Integrate all zones and fill `outcome`."""
-        system = _tables(problem.mechanism, self.partial, False)
-        bound = dict(problem.bound) | common_bindings(problem.mechanism) | self.bindings
+        bound = dict(problem.bound) | common_bindings(problem.mechanism)
         device.run(
             cpu_kernel(loop.explicit_cpu, tuple(bound.items())), zones.count,
-            system._replace(absolute=problem.tolerances), _control(problem),
+            _tables(problem.mechanism, False), _control(problem),
             with_common_rows(zones.history, problem), grid, problem.options.max_steps, outcome,
             finished=finished, piece=1,
         )  # fmt: skip
 
     def launch(self, problem: Problem, device: Device, zone_count: int) -> Launch:
         """A prepared launch of the kernel on a CUDA device for this number of zones; cached."""
-        return _launch(self, problem, device, are_few(zone_count, device))
+        return _launch(problem, device, are_few(zone_count, device))
 
 
 @lru_cache(maxsize=32)
-def _tables(mechanism: Mechanism, partial: bool, blocks: bool) -> ExplicitSystem:
-    nothing = np.zeros(mechanism.structure.species_count)
-    return explicit_system_of(mechanism, nothing, partial=partial, blocks=blocks)
+def _tables(mechanism: Mechanism, blocks: bool) -> ExplicitSystem:
+    return explicit_system_of(mechanism, blocks=blocks)
 
 
 def _control(problem: Problem) -> Control:
     options = problem.options
     return Control(
-        FLUX_FRACTION, MASS_TOLERANCE, options.rtol, options.reference_control,
-        problem.mechanism.nuclear,
-    )  # fmt: skip
+        FLUX_FRACTION, MASS_TOLERANCE, options.reference_control, problem.mechanism.nuclear
+    )
 
 
 @lru_cache(maxsize=16)
-def _launch(runner: ExplicitRunner, problem: Problem, device: Device, few: bool) -> Launch:
-    system = _tables(problem.mechanism, runner.partial, True)
+def _launch(problem: Problem, device: Device, few: bool) -> Launch:
     return block_launch(
-        device, dict(problem.bound) | runner.bindings, system._replace(absolute=problem.tolerances),
-        _control(problem), problem.options.max_steps, few=few,
+        device, dict(problem.bound), _tables(problem.mechanism, True), _control(problem),
+        problem.options.max_steps, few=few,
     )  # fmt: skip
 
 
 def block_launch(
     device: Device,
-    bindings: dict[Any, Any],  # options from `launch.bindings_of`, and options of the runner
+    bindings: dict[Any, Any],  # options from `launch.bindings_of`
     system: ExplicitSystem,
     control: Control,
     max_steps: int,
@@ -103,7 +82,7 @@ def block_launch(
     threads: int | None = None,
 ) -> BlockLaunch:
     """A kernel with a block for every zone."""
-    usual, registers = shape_for(system.absolute.size, True, few)
+    usual, registers = shape_for(system.weight.size, True, few)
     kernel = kernels.cuda_kernel(
         loop.explicit_block, bindings={**bindings, KIND: BLOCK}, registers=registers
     )

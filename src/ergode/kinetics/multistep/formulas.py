@@ -308,6 +308,13 @@ def fastest_heating(history, order, i, energy, h, end, capacity, steepest, peak)
 
     What the work on a zone of this heat capacity warms is left out; `energy` is its column.
     """
+    most = 0.0
+    for j in range(1, order + 1):
+        most += j * abs(history[j, i])
+        if COMPRESSED:
+            most += j * abs(history[j, energy]) / capacity
+    if not most > steepest * h:  # nowhere in this step
+        return steepest, peak
     for eighth in range(9):
         s = 0.125 * eighth - 1.0
         first, _, _ = heating_at(history, order, i, energy, s, capacity)

@@ -12,6 +12,7 @@ from ergode.core.arguments import choice, did_you_mean
 from ergode.core.errors import ModelError
 from ergode.kinetics.network.mechanism import Structure, structure_of
 from ergode.kinetics.network.rate_tables import rates_of
+from ergode.kinetics.physics.energy import polynomials_of
 from ergode.kinetics.physics.screening import SCREENING
 from ergode.kinetics.tables import Rates, Thermodynamics
 from ergode.models.constants import AVOGADRO, BOLTZMANN, DALTON, DALTON_MEV, MEV, PLANCK
@@ -239,9 +240,7 @@ def _whole(net: list[dict[int, float]]) -> bool:
 def _thermodynamics(network: ReactionNetwork) -> Thermodynamics:
     species = network.species
     count = len(species)
-    molecules = [one.thermochemistry for one in species]
-    most = max((len(one.ranges) for one in molecules if isinstance(one, Molecule)), default=1)
-    polynomials = np.zeros((10 * most, count))
+    polynomials = polynomials_of([one.thermochemistry for one in species])
     excess, translation, charge = np.zeros(count), np.zeros(count), np.zeros(count)
     grid = np.array([1.0, 2.0])
     for one in species:
@@ -250,10 +249,7 @@ def _thermodynamics(network: ReactionNetwork) -> Thermodynamics:
     partition = np.zeros((grid.size, count))
     for i, one in enumerate(species):
         known = one.thermochemistry
-        if isinstance(known, Molecule):
-            rows = np.array([(end, *row) for end, row in known.ranges])
-            polynomials[: rows.size, i] = rows.reshape(-1)
-        elif isinstance(known, Nucleus):
+        if isinstance(known, Nucleus):
             excess[i] = known.mass_excess * _MEV_PER_MOLE
             grams = ((one.mass_number or 0) + known.mass_excess / DALTON_MEV) * DALTON
             volume = (2 * math.pi * grams * BOLTZMANN / PLANCK**2) ** 1.5 / AVOGADRO
