@@ -112,8 +112,8 @@ CASES = {
     density.quantiles: lambda: {"dataset": densities(), "probability": 0.9},
     epidemics.as_people: of_counts(per_node=10.0),
     epidemics.cost: lambda: {  # the kernel is that of the example of `cost`
-        "counts": epidemic(
-            include="measures", interventions=(ergode.Testing({"I": 0.9}, rate=0.1, isolation=1),)
+        "counts": epidemic.__wrapped__(
+            include="measures", interventions=[ergode.Testing({"I": 0.9}, rate=0.1, isolation=1)]
         ),
         "prices": {"tests": 2.0, "in force": 2.0},
     },
