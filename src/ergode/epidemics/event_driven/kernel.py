@@ -11,8 +11,6 @@ T. Sellke (J. Appl. Probab. 20, 1983) draws a threshold of exposure for each sus
 every arc has a sequence of thresholds, one for each possible infection.
 
 An event is a progression, an effective contact, a detection, a quarantine or an importation.
-Contacts are searched from infectious nodes only, and from the moment on at which the target may be
-at risk.  When a contact comes, the next one along its arc is searched.
 
 Events of one moment come in this order: progressions, importations, contacts.  Contacts see all
 nodes as they were before any infection of that moment.  A stay is closed at its beginning and open
