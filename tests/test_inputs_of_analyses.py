@@ -111,9 +111,11 @@ CASES = {
     density.propagate: lambda: OF_SPRING | {"width": 0.25},
     density.quantiles: lambda: {"dataset": densities(), "probability": 0.9},
     epidemics.as_people: of_counts(per_node=10.0),
-    epidemics.cost: lambda: {
-        "counts": epidemic(include="measures", interventions=(ergode.LayerClosure(start=1.0),)),
-        "prices": {"in force": 2.0},
+    epidemics.cost: lambda: {  # the kernel is that of the example of `cost`
+        "counts": epidemic.__wrapped__(
+            include="measures", interventions=[ergode.Testing({"I": 0.9}, rate=0.1, isolation=1)]
+        ),
+        "prices": {"tests": 2.0, "in force": 2.0},
     },
     epidemics.fatality_ratio: of_counts(compartment="R"),
     epidemics.flows: of_counts(),

@@ -1,4 +1,4 @@
-"""Two independent ways to the same epidemic, written to be read rather than to be fast."""
+"""An independent way to first passages, written to be read rather than to be fast."""
 
 import heapq
 
@@ -80,73 +80,3 @@ def heap_first_passage(ensemble, start, replicate):
             since, before = since + duration, after
             compartment = following[node, compartment]
     return reached
-
-
-def event_driven(contacts, rate, latent, infectious, seeds, rng):
-    """One SEIR epidemic with NumPy's random numbers and a queue of events.
-
-    Returns the times at which infectious periods begin and end.
-    """
-    node_count = contacts.node_count
-    state = np.zeros(node_count, np.int8)  # 0 susceptible, 1 infected at some time
-    begin, end = [], []
-    queue = [(0.0, int(node), True) for node in rng.choice(node_count, seeds, replace=False)]
-    heapq.heapify(queue)
-    while queue:
-        time, node, is_seed = heapq.heappop(queue)
-        if state[node]:
-            continue
-        state[node] = 1
-        onset = time if is_seed else time + latent(rng)
-        recovery = onset + infectious(rng)
-        begin.append(onset)
-        end.append(recovery)
-        for other in contacts.targets[contacts.offsets[node] : contacts.offsets[node + 1]]:
-            if not state[other]:
-                moment = onset + rng.exponential(1.0 / rate)
-                if moment < recovery:
-                    heapq.heappush(queue, (moment, int(other), False))
-    return np.sort(begin), np.sort(end)
-
-
-def event_queue(contacts, rate, stays, seeds, grid, rng):
-    """One SEIRS epidemic with NumPy's random numbers and a queue of events.
-
-    `stays` draw how long a node is exposed, infectious and immune. Returns counts of S, E, I, R at
-    the times of `grid`.
-    """
-    node_count = contacts.node_count
-    state = np.zeros(node_count, int)  # S E I R = 0 1 2 3
-    moves = []
-    queue = []
-
-    def enter(node, kind, time):
-        moves.append((time, state[node], kind))
-        state[node] = kind
-        if kind == 0:
-            return
-        leaves = time + stays[kind - 1]()
-        heapq.heappush(queue, (leaves, node, -1))
-        if kind == 2:
-            for other in contacts.targets[contacts.offsets[node] : contacts.offsets[node + 1]]:
-                contact = time
-                while (contact := contact + rng.exponential(1.0 / rate)) < leaves:
-                    heapq.heappush(queue, (contact, node, int(other)))
-
-    for node in rng.choice(node_count, seeds, replace=False):
-        enter(int(node), 2, 0.0)
-    while queue:
-        time, node, other = heapq.heappop(queue)
-        if time > grid[-1]:
-            break
-        if other < 0:
-            enter(node, (state[node] + 1) % 4, time)
-        elif state[other] == 0:
-            enter(other, 1, time)
-    counts = np.zeros((grid.size + 1, 4), int)
-    counts[0, 0] = node_count
-    for time, old, new in moves:
-        at = np.searchsorted(grid, time)
-        counts[at, old] -= 1
-        counts[at, new] += 1
-    return counts[:-1].cumsum(axis=0)

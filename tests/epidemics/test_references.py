@@ -6,10 +6,7 @@ wrong with a probability below 1e-6 for a right engine.
 
 import numpy as np
 import pytest
-from reference import event_driven
-from scipy.linalg import expm
 from scipy.optimize import brentq
-from scipy.stats import chi2, ks_2samp
 
 import ergode
 from ergode.epidemics import simulate, summary
@@ -183,84 +180,3 @@ def test_small_networks_at_high_resolution():
         error = np.std(values, ddof=1) / np.sqrt(len(values))
         assert abs(np.mean(values) - expected) < SIGMAS * (error + floor)
         assert error < 0.01 * expected
-
-
-def test_agrees_with_an_independent_event_driven_simulation(model):
-    """Two-sample KS at n = 5,000 on peak, R(30), final size and time of peak; four tests at 1e-7.
-
-    The reference draws with NumPy from a queue of events and knows nothing of first passage.
-    """
-    n, node_count = 5000, 60
-    network = ergode.ContactNetwork.erdos_renyi(node_count, mean_degree=8, seed=21)
-    grid = np.arange(0, 150, 0.25)
-    counts = simulate(
-        model, network, initial={"I": 2}, times=grid, replicates=n, seed=6, device="cpu"
-    )["count"]
-    infectious = counts.sel(compartment="I").values
-    recovered = counts.sel(compartment="R").values
-    ours = {
-        "peak": infectious.max(axis=1),
-        "time of peak": grid[infectious.argmax(axis=1)],
-        "R(30)": recovered[:, grid.searchsorted(30)],
-        "final size": node_count - counts.sel(compartment="S").values[:, -1],
-    }
-    rng = np.random.default_rng(12)
-    sigma = np.sqrt(2 * np.log(5 / 4)), np.sqrt(2 * np.log(7.5 / 5))
-    theirs = {name: [] for name in ours}
-    for _ in range(n):
-        begin, end = event_driven(
-            network, 0.25,
-            lambda r: r.lognormal(np.log(4), sigma[0]),
-            lambda r: r.lognormal(np.log(5), sigma[1]),
-            2, rng,
-        )  # fmt: skip
-        recovered = np.searchsorted(end, grid, side="right")
-        curve = np.searchsorted(begin, grid, side="right") - recovered
-        theirs["peak"].append(curve.max())
-        theirs["time of peak"].append(grid[curve.argmax()])
-        theirs["R(30)"].append(recovered[grid.searchsorted(30)])
-        theirs["final size"].append(begin.size)
-    for name in ours:
-        # Ties make the test conservative. A critical distance of 0.058 at 1e-7.
-        assert ks_2samp(ours[name], theirs[name]).pvalue > 1e-7, name
-
-
-def test_small_graph_against_the_master_equation():
-    """All joint counts of S, I, R on a weighted directed graph of five nodes, a million replicates.
-
-    Markovian, so that the 3^5 states obey dp/dt = p Q; one chi-square at 1e-7.
-    """
-    source, target = np.array([0, 1, 2, 3, 1, 4, 0, 2]), np.array([1, 2, 3, 4, 0, 1, 3, 0])
-    weights = np.array([1.0, 0.5, 2.0, 1.5, 0.7, 1.0, 0.3, 0.9])
-    network = ergode.ContactNetwork.from_edges(source, target, directed=True, weights=weights)
-    model = ergode.CompartmentModel.sir(
-        transmission_rate=0.8, infectious=ergode.Exponential(rate=0.5)
-    )
-    moment, replicates = 1.5, 1_000_000
-    generator = np.zeros((3**5, 3**5))
-    digits = (np.arange(3**5)[:, None] // 3 ** np.arange(5)) % 3
-    for state, kinds in enumerate(digits):
-        for i, j, weight in zip(source, target, weights, strict=True):
-            if kinds[i] == 1 and kinds[j] == 0:
-                generator[state, state + 3**j] += 0.8 * weight
-        for i in range(5):
-            if kinds[i] == 1:
-                generator[state, state + 3**i] += 0.5
-    generator -= np.diag(generator.sum(axis=1))
-    probability = expm(generator * moment)[1]  # node 0 infectious, the rest susceptible
-    joint = np.zeros((6, 6))
-    np.add.at(joint, ((digits == 0).sum(axis=1), (digits == 1).sum(axis=1)), probability)
-
-    counts = simulate(
-        model, network, initial={"I": [0]}, times=[0, moment], replicates=replicates, seed=17,
-        device="cpu",
-    )  # fmt: skip
-    last = counts["count"].values[:, 1]
-    seen = np.zeros((6, 6))
-    np.add.at(seen, (last[:, 0], last[:, 1]), 1)
-    possible = joint * replicates > 5
-    assert seen[~possible].sum() < 50
-    expected = joint[possible] * replicates
-    statistic = ((seen[possible] - expected) ** 2 / expected).sum()
-    assert statistic < chi2.isf(1e-7, possible.sum() - 1)
-    assert possible.sum() > 10

@@ -6,37 +6,33 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import gamma
+from windows_ptx import ptx_of
 
 import ergode
-from ergode.core import devices, kernels
+from ergode.core import devices
 from ergode.epidemics import flows, simulate
 from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.shared.importation import ImportedCases
-from ergode.epidemics.shared.sweep import rows_from
-from ergode.epidemics.windows.buffers import new_buffers
-from ergode.epidemics.windows.kernel import windows_cuda
-from ergode.epidemics.windows.path import HUBS
 from ergode.epidemics.windows.runner import WindowEnsemble
-from ergode.epidemics.windows.state import Epidemic
 
 SIGMAS = 5.6  # a family-wise 1e-6
 N = 300
 WEEK = ergode.Gamma(mean=7, sd=3)
+# Some tests begin with people in U, who are not born; all tests share their kernel.
 HOSPITAL = ergode.CompartmentModel(
-    ["S", "E", "I", "H", "N", "R", "D"],
+    ["S", "E", "I", "H", "N", "R", "D", "U"],
     [ergode.Infection("S", "E", {"I": 0.3})],
     [
         ergode.Progression("E", "I", ergode.Gamma(mean=3, sd=2)),
         ergode.Progression("I", {"H": 0.3, "N": 0.0, "R": 0.7}, ergode.Gamma(mean=6, sd=3)),
         ergode.Progression("H", {"R": 0.9, "D": 0.1}, WEEK),
         ergode.Progression("N", "R", ergode.Deterministic(7.0)),
+        ergode.Progression("U", "S", ergode.Gamma(mean=1e6, sd=1e5)),
         ergode.Progression("R", "S", ergode.Gamma(mean=30, sd=5)),
     ],
+    outside=["U"],
 )
-IMMUNE = ergode.CompartmentModel(
-    HOSPITAL.compartments, HOSPITAL.infections, HOSPITAL.progressions[:-1]
-)
+IMMUNE = replace(HOSPITAL, progressions=HOSPITAL.progressions[:-1])
 NETWORK = ergode.ContactNetwork.erdos_renyi(N, mean_degree=8, seed=1).with_attributes(
     third=np.arange(N) % 3
 )
@@ -141,7 +137,7 @@ def test_doses_of_a_programme_are_given_at_its_rate():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-@pytest.mark.parametrize("sds", [(2, 5, 1, 0, 5), (0, 0, 0, 0, 5)])
+@pytest.mark.parametrize("sds", [(2, 5, 1, 0, 5, 0), (0, 0, 0, 0, 5, 0)])
 def test_the_unit_of_time_has_no_effect_where_moments_coincide(device, sds):
     """Tenths of days are rounded, and days are not: 3.1 + 0.2 + 0.1 is no 3.1 + 0.3.
 
@@ -149,16 +145,18 @@ def test_the_unit_of_time_has_no_effect_where_moments_coincide(device, sds):
     """
 
     def in_units_of(day):
-        means = {"E": 3, "I": 9, "H": 7, "N": 7, "R": 30}
+        means = {"E": 3, "I": 9, "H": 7, "N": 7, "R": 30, "U": 1e6}
         stays = {
             name: ergode.Gamma(mean=mean * day, sd=sd * day)
             if sd
             else ergode.Deterministic(mean * day)
             for (name, mean), sd in zip(means.items(), sds, strict=True)
         }
-        model = ergode.CompartmentModel(
-            HOSPITAL.compartments, [ergode.Infection("S", "E", {"I": 0.1 / day})],
-            [replace(one, holding_time=stays[one.compartment]) for one in HOSPITAL.progressions],
+        model = replace(
+            HOSPITAL, infections=[ergode.Infection("S", "E", {"I": 0.1 / day})],
+            progressions=[
+                replace(one, holding_time=stays[one.compartment]) for one in HOSPITAL.progressions
+            ],
         )  # fmt: skip
         tests = ergode.Testing(
             {"I": 0.9}, capacity=20, period=day, wait=False, delay=day, isolation=6 * day,
@@ -226,14 +224,9 @@ def test_tests_at_a_rate_are_a_poisson_process_of_all_nodes():
 
 @pytest.mark.slow
 def test_tests_at_a_rate_leave_out_who_is_not_born():
-    unborn = ergode.Progression("U", "S", ergode.Gamma(mean=1e6, sd=1e5))
-    model = replace(
-        HOSPITAL, compartments=[*HOSPITAL.compartments, "U"], outside=["U"],
-        progressions=[*HOSPITAL.progressions, unborn],
-    )  # fmt: skip
     screening = ergode.Testing({"I": 0.9}, rate=0.2, reduction=0.0)
     initial = {"U": ergode.Seeds(100), "I": ergode.Seeds(20, age=2.0)}
-    found = alone([screening], model=model, initial=initial, replicates=100)
+    found = alone([screening], initial=initial, replicates=100)
     mean = (N - 100) * 0.2 * 60
     assert abs(of(found, "0] tests")[:, 60].mean() - mean) < SIGMAS * np.sqrt(mean / 100)
 
@@ -396,7 +389,7 @@ def with_stay(stay, infections=HOSPITAL.infections):
     """The model, with this time in I."""
     latent, ill, *others = HOSPITAL.progressions
     own = ergode.Progression("I", ill.to, stay)
-    return ergode.CompartmentModel(HOSPITAL.compartments, infections, [latent, own, *others])
+    return replace(HOSPITAL, infections=infections, progressions=[latent, own, *others])
 
 
 @pytest.mark.parametrize(
@@ -573,24 +566,8 @@ def test_windows_count_the_same():
                          ids=["few", "everything"])  # fmt: skip
 def test_the_kernel_compiles_to_ptx(measures, model):
     pytest.importorskip("numba.cuda")
-    from ergode.core.devices import cuda
-
     ensemble = ensembles(("entries", "avoided"), measures(), model)[1]
-    bindings = ensemble.bindings | {HUBS: True}
-    kernel = kernels.cuda_kernel(windows_cuda, precision="float64", bindings=bindings)
-    none = ImportedCases(
-        *(np.zeros(1, kind) for kind in (np.int64, np.int32, "float64", np.int32, "float64"))
-    )
-    paths, triggers, tracing, lines, recent, queue, waiting, results, work = new_buffers(
-        ensemble.node_count, 2, ensemble.tables, ensemble.bindings, "float64",
-        (61, ensemble.column_count), 5, 4, 5, np.zeros,
-    )  # fmt: skip
-    epidemic = Epidemic(
-        ensemble.contacts, ensemble.tables, none, paths, triggers, tracing, lines, recent,
-        ensemble.seed,
-    )  # fmt: skip
-    arguments = epidemic, rows_from(0, None), 20, ensemble.width, queue, waiting, results, work
-    assert ".entry" in cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)
+    assert ".entry" in ptx_of(ensemble, "float64")
 
 
 @pytest.mark.cuda

@@ -100,13 +100,14 @@ def test_endemic_state(stay):
         np.testing.assert_allclose(r0, beta / (1.0 + rate), rtol=1e-6)
     model = ergode.CompartmentModel.sir(
         transmission_rate=beta / count, infectious=stay
-    ).with_turnover(rate)
+    ).with_turnover(ergode.ByAttribute("half", {0: rate, 1: rate}))
     everybody = ergode.ContactNetwork.stochastic_block_model([count], probabilities=[[1.0]], seed=1)
     found = simulate(
-        model, everybody, initial={"I": 150, "R": 300}, times=np.arange(31.0), replicates=6,
-        seed=2, device="cpu", method="sellke",
+        model, everybody.with_attributes(half=np.arange(count) % 2), include="entries",
+        initial={"I": 150, "R": 300}, times=np.arange(31.0), replicates=6, seed=2, device="cpu",
+        method="sellke", strata="half",
     )  # fmt: skip
-    later = found.sel(time=slice(10, None))
+    later = found.sel(time=slice(10, None)).sum("stratum")
     mean = later["count"].mean(["time", "replicate"])
     susceptible = count / r0
     new = rate * (count - susceptible)

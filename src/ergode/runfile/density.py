@@ -21,7 +21,7 @@ from ergode.plots.frame import new_figure
 from ergode.readers.gbees import read_gbees
 from ergode.runfile.fields import vector_field
 from ergode.runfile.spread import is_swept, spread
-from ergode.runfile.tables import Readers, Table
+from ergode.runfile.tables import Table, readers_of
 
 if TYPE_CHECKING:
     import xarray
@@ -210,18 +210,16 @@ def _matrix(table: Table, key: str) -> np.ndarray:
 
 _ROBUST = ("degrees_of_freedom", "gate")
 _OF_STATE = ("conserved", "region", "killing_rate")
-READERS: Readers = {
-    **dict.fromkeys(_OF_STATE, Table.text),
-    "times": Table.times,
-    "process_noise": _matrix,
-    "width": Table.one_or_more,
-    "axes": _axes,
-    "periodic": _periods,
-    "closest_approach": _approach,
-    **dict.fromkeys(("max_cells", "chunk"), Table.integer),
-    "store": Table.path,
-    "checkpoint": Table.number,
-    **dict.fromkeys(("scheme", "device", "precision", "keep", "boundary"), Table.text),
-    **dict.fromkeys(("threshold", "retained"), Table.number),
-    **dict.fromkeys(("scale_threshold", "lower_threshold", "smooth"), Table.boolean),
-}
+READERS = readers_of(
+    density.propagate,
+    2,
+    {
+        **dict.fromkeys(_OF_STATE, Table.text),
+        "process_noise": _matrix,
+        "width": Table.one_or_more,
+        "axes": _axes,
+        "periodic": _periods,
+        "closest_approach": _approach,
+    },
+    without=("measurements", "maneuvers", "parameters"),
+)

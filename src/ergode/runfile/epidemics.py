@@ -25,7 +25,7 @@ from ergode.runfile import scenarios
 from ergode.runfile.models import compartment_model
 from ergode.runfile.networks import contact_network
 from ergode.runfile.spread import is_swept, spread, usable
-from ergode.runfile.tables import Readers, Table, of_parameters
+from ergode.runfile.tables import Table, of_parameters, readers_of
 
 if TYPE_CHECKING:
     import xarray
@@ -35,23 +35,18 @@ Contacts = ContactNetwork | ComputedNetwork | TemporalContacts
 TABLES = ("parameters", "model", "contacts", "simulate", *scenarios.TABLES)
 OPTIONS = "simulate"
 NEEDED = ("model", "contacts")
-READERS: Readers = {
-    "initial": lambda table, key: _initial(table.table(key)),
-    "times": Table.times_or_dates,
-    "origin": Table.moment,
-    "quantiles": Table.numbers,
-    "include": Table.items,
-    "output": partial(Table.choice, choices=get_args(Output)),
-    "replicates": Table.replicates,
-    "store": Table.path,
-    "checkpoint": Table.number,
-    "common_random_numbers": Table.boolean,
-    **dict.fromkeys(("seed", "chunk"), Table.integer),
-    **dict.fromkeys(("step", "tolerance"), Table.number),
-    **dict.fromkeys(
-        ("method", "device", "precision", "strata", "transition", "pressure"), Table.text
-    ),
-}
+READERS = readers_of(
+    epidemics.simulate,
+    2,
+    {
+        "initial": lambda table, key: _initial(table.table(key)),
+        "times": Table.times_or_dates,
+        "origin": Table.moment,
+        "quantiles": Table.numbers,
+        "output": partial(Table.choice, choices=get_args(Output)),
+    },
+    without=("parameters", *scenarios.TABLES),
+)
 
 
 @dataclass(frozen=True)

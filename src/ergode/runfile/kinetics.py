@@ -15,7 +15,7 @@ from ergode.models.reactions.network import ReactionNetwork
 from ergode.plots.frame import figure_of
 from ergode.runfile.reaction_networks import reaction_network
 from ergode.runfile.spread import is_swept, spread, usable
-from ergode.runfile.tables import Readers, Table
+from ergode.runfile.tables import Readers, Table, readers_of
 
 if TYPE_CHECKING:
     import xarray
@@ -138,32 +138,33 @@ DELAYS = "ignition-delays"
 TABLES = ("network", "initial", "integrate")
 OPTIONS = "integrate"
 NEEDED = ("network",)
-READERS: Readers = {
-    "times": Table.times,
-    "store": Table.path,
-    **dict.fromkeys(("max_steps", "chunk"), Table.integer),
-    "neutrino_losses": Table.boolean,
-    "reactor": reactor,
-    "wall": wall,
-    "volume": volume,
-    "rate_factors": rows,
-    **dict.fromkeys(("parameters", "initial"), Table.swept),
-    **dict.fromkeys(("temperature", "density", "pressure", "sunlight"), condition),
-    "rtol": Table.one_or_more,
-    **dict.fromkeys(("heating", "equation_of_state", "screening", "method", "device"), Table.text),
-    "atol": absolute,
-    "conservation_tolerance": Table.number,
-}
+_OWN: Readers = {"wall": wall, "volume": volume, "rate_factors": rows}
+READERS = readers_of(
+    kinetics.integrate,
+    1,
+    {
+        **_OWN,
+        "reactor": reactor,
+        **dict.fromkeys(("parameters", "initial"), Table.swept),
+        **dict.fromkeys(("temperature", "density", "pressure", "sunlight"), condition),
+        "rtol": Table.one_or_more,
+        "atol": absolute,
+    },
+    without=("reference_control",),
+)
 OF_DELAYS: Readers = {
     "output": partial(Table.choice, choices=(DELAYS,)),
-    **dict.fromkeys(("temperature", "pressure", "equivalence_ratio"), axis),
-    **dict.fromkeys(("fuel", "oxidizer", "mixture"), moles),
-    "volume": volume,
-    "pressure_ratio": trajectory,
-    **dict.fromkeys(("duration", "rtol"), Table.number),
-    "criterion": criterion,
-    "paired": Table.boolean,
-    **{name: READERS[name] for name in ("wall", "rate_factors", "heating", "method", "device")},
+    **readers_of(
+        kinetics.ignition_delay,
+        1,
+        {
+            **_OWN,
+            **dict.fromkeys(("temperature", "pressure", "equivalence_ratio"), axis),
+            **dict.fromkeys(("fuel", "oxidizer", "mixture"), moles),
+            "pressure_ratio": trajectory,
+            "criterion": criterion,
+        },
+    ),
 }
 """Keys of ``[integrate]`` with this output."""
 

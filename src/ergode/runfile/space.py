@@ -14,8 +14,8 @@ from ergode.core.words import totals
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
 from ergode.plots.frame import figure_of
-from ergode.runfile.spread import is_swept, usable
-from ergode.runfile.tables import Readers, Table
+from ergode.runfile.spread import is_swept, replicates_text, usable
+from ergode.runfile.tables import Table, readers_of
 from ergode.stochastic.space.outputs import Output
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KEYS = ("shape", "diffusion", "spacing", "periodic")
-OPTIONS = (
-    "times", "replicates", "seed", "device", "output", "parameters", "rounding",
-    "max_firings", "store", "chunk", "common_random_numbers",
-)  # fmt: skip
+READERS = readers_of(
+    stochastic.simulate_space,
+    1,
+    {"output": partial(Table.choice, choices=get_args(Output)), "parameters": Table.swept},
+)
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,11 @@ class SpaceRun:
         return not is_swept(self.options)
 
     def describe(self) -> dict[str, str]:
-        given = self.options.get("replicates", 1)
-        some = (
-            f"{given.start:,} to {given.stop - 1:,}" if isinstance(given, range) else f"{given:,}"
-        )
         network = self.space.network
         return {
             "network": totals(species=len(network.species), reaction=len(network.reactions)),
             "space": f"{' x '.join(map(str, self.space.shape))} voxels",
-            "replicates": some,
+            "replicates": replicates_text(self.options),
         }
 
     def call(self, progress: bool) -> partial[xarray.Dataset]:
@@ -73,12 +70,10 @@ class SpaceRun:
         return found
 
 
-def read(network: ReactionNetwork, table: Table, simulate: Table, readers: Readers) -> SpaceRun:
+def read(network: ReactionNetwork, table: Table, simulate: Table) -> SpaceRun:
     """The request of a run file: its tables ``[space]`` and ``[simulate]``."""
     table.only(KEYS)
-    simulate.only(OPTIONS)
-    outputs = partial(Table.choice, choices=get_args(Output))
-    options = simulate.options({**readers, "output": outputs})
+    options = simulate.options(READERS)
     if "shape" not in table or "diffusion" not in table:
         raise table.error(f"{table.place} needs the keys 'shape' and 'diffusion'")
     with table.explaining():

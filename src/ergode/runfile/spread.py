@@ -63,3 +63,9 @@ def spread(values: npt.ArrayLike) -> float | dict[str, float]:
     known = found[~np.isnan(found)]
     low, median, high = np.quantile(known, (0.025, 0.5, 0.975)) if known.size else [np.nan] * 3
     return {"median": float(median), "low": float(low), "high": float(high)}
+
+
+def replicates_text(options: Mapping[str, Any]) -> str:
+    """The number of replicates of a call, or the first and the last, for the terminal."""
+    given = options.get("replicates", 1)
+    return f"{given.start:,} to {given.stop - 1:,}" if isinstance(given, range) else f"{given:,}"

@@ -17,8 +17,8 @@ from ergode.plots.frame import figure_of
 from ergode.runfile import space
 from ergode.runfile.reaction_networks import reaction_network
 from ergode.runfile.space import SpaceRun
-from ergode.runfile.spread import average, is_swept, usable
-from ergode.runfile.tables import Readers, Table
+from ergode.runfile.spread import average, is_swept, replicates_text, usable
+from ergode.runfile.tables import Readers, Table, readers_of
 from ergode.stochastic.simulate import Output
 
 PROBABILITIES = "probabilities"
@@ -31,21 +31,13 @@ if TYPE_CHECKING:
 TABLES = ("network", "space", "simulate")
 OPTIONS = "simulate"
 NEEDED = ("network",)
-READERS: Readers = {
-    "times": Table.times,
+_OWN: Readers = {
     "bins": Table.numbers,
     "output": partial(Table.choice, choices=(*get_args(Output), PROBABILITIES)),
-    "replicates": Table.replicates,
-    "store": Table.path,
-    "common_random_numbers": Table.boolean,
-    **dict.fromkeys(("seed", "max_firings", "max_states", "chunk"), Table.integer),
-    **dict.fromkeys(("tolerance", "step", "max_step", "continuous_above"), Table.number),
-    **dict.fromkeys(("method", "device", "stop", "rounding"), Table.text),
     **dict.fromkeys(("parameters", "initial"), Table.swept),
 }
-_OF_PROBABILITIES = (
-    "times", "output", "parameters", "initial", "stop", "tolerance", "max_states", "device",
-)  # fmt: skip
+_OF_PROBABILITIES = readers_of(stochastic.probabilities, 1, _OWN)
+READERS = {**_OF_PROBABILITIES, **readers_of(stochastic.simulate, 1, _OWN)}
 
 
 @dataclass(frozen=True)
@@ -68,14 +60,10 @@ class StochasticRun:
         return self.options.get("output") != PROBABILITIES
 
     def describe(self) -> dict[str, str]:
-        network, given = self.network, self.options.get("replicates", 1)
+        network = self.network
         found = {"network": totals(species=len(network.species), reaction=len(network.reactions))}
         if self._of_realizations:
-            found["replicates"] = (
-                f"{given.start:,} to {given.stop - 1:,}"
-                if isinstance(given, range)
-                else f"{given:,}"
-            )
+            found["replicates"] = replicates_text(self.options)
         return found
 
     def call(self, progress: bool) -> partial[xarray.Dataset]:
@@ -118,12 +106,12 @@ def read(top: Table) -> StochasticRun | SpaceRun:
     network = reaction_network(top.table("network"))
     table = top.table("simulate")
     if "space" in top:
-        return space.read(network, top.table("space"), table, READERS)
+        return space.read(network, top.table("space"), table)
     options = table.options(READERS)
     if options.get("output") == "first-passage" and "stop" not in options:
         raise PlanError(f"{table.file.name}: {table.place} output 'first-passage' needs 'stop'")
     if options.get("output") == PROBABILITIES:
-        table.only(_OF_PROBABILITIES)
+        table.only([*_OF_PROBABILITIES, "output", "device"])
         if options.get("device", "auto").partition(":")[0] not in ("auto", "cpu"):
             raise table.error(f"{table.place} device: probabilities are computed on the CPU alone")
     elif "max_states" in options:

@@ -327,6 +327,23 @@ def reader_of(
     raise TypeError(f"no key can be read for an argument of type {annotation}")
 
 
+def readers_of(
+    function: Callable[..., Any], given: int, own: Readers, without: Iterable[str] = ()
+) -> Readers:
+    """The readers of the options of a call: those in `own`, and others by name or annotation.
+
+    A run file has no key for the first `given` arguments and for those in `without`.
+    """
+    known = {"times": Table.times, "replicates": Table.replicates, "store": Table.path, **own}
+    left_out = {*without, "progress", "executor", "keep_on_device"}
+    parameters = list(inspect.signature(function).parameters.values())[given:]
+    return {
+        one.name: known.get(one.name) or reader_of(str(one.annotation), {})
+        for one in parameters
+        if one.name not in left_out
+    }
+
+
 # The first of these words that occurs in an annotation decides.
 _READERS: dict[str, Callable[[Table, str], Any]] = {
     "Sequence": Table.items,
@@ -335,7 +352,10 @@ _READERS: dict[str, Callable[[Table, str], Any]] = {
     "float": Table.number,
     "int": Table.integer,
     "str": Table.text,
-    "Literal": Table.text,
+    **dict.fromkeys(
+        ("Literal", "Name", "Heating", "Precision", "Pressure", "Rounding", "Transition"),
+        Table.text,
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.plots.frame import figure_of
 from ergode.runfile.fields import vector_field
 from ergode.runfile.spread import spread, usable
-from ergode.runfile.tables import Readers, Table
+from ergode.runfile.tables import Table, readers_of
 
 if TYPE_CHECKING:
     import xarray
@@ -22,16 +22,15 @@ if TYPE_CHECKING:
 TABLES = ("equations", "diffusion", "initial", "parameters", "integrate")
 OPTIONS = "integrate"
 NEEDED = ("equations", "initial")
-READERS: Readers = {
-    "times": Table.times,
-    **dict.fromkeys(("method", "device", "precision"), Table.text),
-    **dict.fromkeys(("step", "rtol", "atol", "max_step"), Table.number),
-    "replicates": Table.replicates,
-    "store": Table.path,
-    "checkpoint": Table.number,
-    "common_random_numbers": Table.boolean,
-    **dict.fromkeys(("seed", "max_steps", "chunk"), Table.integer),
-}
+READERS = readers_of(
+    trajectories.integrate,
+    1,
+    {"atol": Table.number},
+    without=(
+        "initial", "parameters", "history", "events", "record", "observables", "observe_from",
+        "every_step", "dense_output", "noise_per_step",
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 from computed_cases import layered
+from windows_ptx import ptx_of
 
 import ergode
-from ergode.core import devices, kernels
+from ergode.core import devices
 from ergode.epidemics.event_driven.runner import EventEnsemble
 from ergode.epidemics.scenario import scenario_of
-from ergode.epidemics.shared.importation import ImportedCases
-from ergode.epidemics.shared.sweep import PointGroup, rows_from
-from ergode.epidemics.windows.buffers import new_buffers
-from ergode.epidemics.windows.kernel import windows_cuda
-from ergode.epidemics.windows.path import HUBS
+from ergode.epidemics.shared.sweep import PointGroup
 from ergode.epidemics.windows.runner import WindowEnsemble
-from ergode.epidemics.windows.state import Epidemic
 
 GRID = np.arange(0, 41.0)
 SIS = ergode.CompartmentModel.sis(transmission_rate=0.25, infectious=ergode.Exponential(rate=0.15))
@@ -254,8 +250,6 @@ def test_points_of_a_sweep_share_a_launch():
 )
 def test_the_kernel_compiles_to_ptx(precision, computed):
     pytest.importorskip("numba.cuda")
-    from ergode.core.devices import cuda
-
     model, scenario, initial = everything(1.5)
     group = None
     if computed:
@@ -267,24 +261,7 @@ def test_the_kernel_compiles_to_ptx(precision, computed):
         model, scenario, initial, times=GRID, seed=1, device=devices.resolve("cpu:1"),
         precision=precision, listing=True, group=group,
     )  # fmt: skip
-    kernel = kernels.cuda_kernel(
-        windows_cuda,
-        precision=precision,
-        bindings=ensemble.bindings | {HUBS: True},
-    )
-    none = ImportedCases(
-        *(np.zeros(1, kind) for kind in (np.int64, np.int32, precision, np.int32, precision))
-    )
-    paths, triggers, tracing, lines, recent, queue, waiting, results, work = new_buffers(
-        ensemble.node_count, 2, ensemble.tables, ensemble.bindings, precision,
-        (GRID.size, ensemble.column_count), 5, 4, 5, np.zeros,
-    )  # fmt: skip
-    epidemic = Epidemic(
-        ensemble.contacts, ensemble.tables, none, paths, triggers, tracing, lines, recent,
-        ensemble.seed,
-    )  # fmt: skip
-    arguments = epidemic, rows_from(0, group), 5, ensemble.width, queue, waiting, results, work
-    text = cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)
+    text = ptx_of(ensemble, precision, group)
     assert ".entry" in text
     assert (".f64" in text) == (precision == "float64")
 

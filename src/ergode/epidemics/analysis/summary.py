@@ -11,6 +11,7 @@ import numpy as np
 from ergode.core.arguments import check_once, did_you_mean
 from ergode.core.errors import ModelError
 from ergode.core.inputs import recorded
+from ergode.models.epidemic.graph import closure
 from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
@@ -120,12 +121,7 @@ def _ever_infected(counts: xarray.Dataset) -> xarray.DataArray:
 
 def _reached(start: set[str], moves: list[tuple[str, str]]) -> set[str]:
     """Compartments reachable by moves from `start`, including `start`."""
-    found = set(start)
-    while True:
-        more = {to for begin, to in moves if begin in found} - found
-        if not more:
-            return found
-        found |= more
+    return closure(start, lambda found: {to for begin, to in moves if begin in found})
 
 
 def _compartments(counts: xarray.Dataset) -> list[str]:

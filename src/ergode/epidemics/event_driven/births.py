@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.epidemics.event_driven.queue import push
-from ergode.epidemics.event_driven.state import BIRTH, BORN, PROGRESS
+from ergode.epidemics.event_driven.queue import push, push_end
+from ergode.epidemics.event_driven.state import BIRTH, BORN
 from ergode.epidemics.shared.births import child_of, next_birth
 
 
@@ -31,8 +31,5 @@ def give_birth(queue, tables, nodes, mother, time, run):
     if child >= 0:
         nodes.work[BORN] += 1
         nodes.until[child] = time
-        push(
-            queue, run.per_time, time, np.int64(PROGRESS), child, np.int64(-1), nodes.stay[child],
-            np.uint32(0), np.int64(0),
-        )  # fmt: skip
+        push_end(queue, run, child, nodes.stay[child], time)
     await_birth(queue, tables, nodes, mother, time, run)

@@ -6,13 +6,12 @@ import numpy as np
 
 from ergode.core.compiler.language import real
 from ergode.core.math.elementary import next_up
-from ergode.epidemics.event_driven.queue import push
+from ergode.epidemics.event_driven.queue import push, push_end
 from ergode.epidemics.event_driven.state import (
     DETECTION,
     FORGET,
     NEVER,
     PERIOD,
-    PROGRESS,
     QUARANTINE,
     RETEST,
     counted_in,
@@ -103,41 +102,37 @@ def pull_triggers(queue, tables, nodes, time, run):
             )
             following = min(following, when)
             if COUNTING:
-                changed = starts[k] != start or starts[k + plan.kind.size] != stop
-                if HAS_SCREENING and changed and plan.rate[k] > 0.0:
-                    _tally_tests_under(tables, nodes, k, start, stop, next_up(moment), run)
-                if starts[k] != start and plan.kind[k] == ISOLATION_KIND:
-                    _tally_isolations_under(tables, nodes, k, start, stop, run)
+                changed = starts[k] != start
+                if HAS_SCREENING and plan.rate[k] > 0.0:
+                    changed = changed or starts[k + plan.kind.size] != stop
+                else:
+                    changed = changed and plan.kind[k] == ISOLATION_KIND
+                if changed:
+                    _tally_under(tables, nodes, k, start, stop, next_up(moment), run)
         decided[0] = following
         if admitted:
             return True
     return False
 
 
-def _tally_tests_under(tables, nodes, k, start, stop, before, run):
-    """Count the negative tests of all nodes before a measure changed."""
+def _tally_under(tables, nodes, k, start, stop, before, run):
+    """Count the negative tests, or the isolations, of all nodes before a measure changed."""
     starts, stops = nodes.starts, k + tables.interventions.kind.size
     new_start, new_stop = starts[k], starts[stops]
     starts[k], starts[stops] = start, stop
+    counted, measure = counted_in(nodes, run), np.int64(k)
     for node in range(nodes.compartment.size):
-        tally_tests_of(
-            counted_in(nodes, run), nodes.proposed, tables, starts, np.int64(k), node, node,
-            nodes.compartment[node], before, run.seed, run.replicate,
-        )  # fmt: skip
-    starts[k], starts[stops] = new_start, new_stop
-
-
-def _tally_isolations_under(tables, nodes, k, start, stop, run):
-    """Count the isolations of all nodes before a measure started again."""
-    starts, stops = nodes.starts, k + tables.interventions.kind.size
-    new_start, new_stop = starts[k], starts[stops]
-    starts[k], starts[stops] = start, stop
-    for node in range(nodes.compartment.size):
-        tally_isolations_of(
-            counted_in(nodes, run), tables, starts, np.int64(k), node, nodes.stay[node],
-            np.int64(nodes.compartment[node]), nodes.since[node], real(NEVER), run.seed,
-            run.replicate,
-        )  # fmt: skip
+        if tables.interventions.kind[k] == ISOLATION_KIND:
+            tally_isolations_of(
+                counted, tables, starts, measure, node, nodes.stay[node],
+                np.int64(nodes.compartment[node]), nodes.since[node], real(NEVER), run.seed,
+                run.replicate,
+            )  # fmt: skip
+        elif HAS_SCREENING:
+            tally_tests_of(
+                counted, nodes.proposed, tables, starts, measure, node, node,
+                nodes.compartment[node], before, run.seed, run.replicate,
+            )  # fmt: skip
     starts[k], starts[stops] = new_start, new_stop
 
 
@@ -154,10 +149,7 @@ def _admit_waiting(queue, tables, nodes, k, moment, run):
         node = admit(plan, state, _ONLY, line, _ONLY)
         nodes.until[node] = time
         if time < tables.end:
-            push(
-                queue, run.per_time, time, np.int64(PROGRESS), node, np.int64(-1),
-                nodes.stay[node], np.uint32(0), np.int64(0),
-            )  # fmt: skip
+            push_end(queue, run, node, nodes.stay[node], time)
         some = True
         free -= 1
     return some, some and free == 0

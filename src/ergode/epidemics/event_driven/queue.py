@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ergode.core.compiler.language import no_refcount, real
+from ergode.epidemics.event_driven.state import PROGRESS
 
 _NONE = -1
 _NEXT, _HEAPED = 0, 1  # columns of `Queue.link`
@@ -133,29 +134,21 @@ def pop(queue):
     return slot
 
 
-def node_of(queue, slot):
-    """Node of an event."""
-    return queue.item[slot, 0] & 0xFFFFFFFF
+def push_end(queue, run, node, stay, time):
+    """Add the end of a stay of a node."""
+    push(
+        queue, run.per_time, time, np.int64(PROGRESS), node, np.int64(-1), stay, np.uint32(0),
+        np.int64(0),
+    )  # fmt: skip
 
 
-def kind_of(queue, slot):
-    """Kind of an event."""
-    return queue.item[slot, 0] >> 56
-
-
-def key_of(queue, slot):
-    """Key of an event."""
-    return np.uint32(queue.item[slot, 2] & 0xFFFFFFFF)
-
-
-def rank_of(queue, slot):
-    """Rank of an event among those of its time and kind."""
-    return (queue.item[slot, 0] >> 32) & 0xFFFFFF
-
-
-def stay_of(queue, slot):
-    """Stay of an event's node."""
-    return np.int32(queue.item[slot, 2] >> 32)
+def unpacked(queue, slot):
+    """Kind, rank, node, arc, stay and key of an event."""
+    first, last = queue.item[slot, 0], queue.item[slot, 2]
+    return (
+        first >> 56, (first >> 32) & 0xFFFFFF, first & 0xFFFFFFFF, queue.item[slot, 1],
+        np.int32(last >> 32), np.uint32(last & 0xFFFFFFFF),
+    )  # fmt: skip
 
 
 def _first_of_equals(queue, one, other):

@@ -13,6 +13,7 @@ from ergode.epidemics.shared.counts import Counted
     BIRTH, RETEST, PERIOD, SEED, FIRST_STAY, PROGRESS, DETECTION, QUARANTINE, FORGET, IMPORT,
     CONTACT,
 ) = range(11)  # fmt: skip
+NOBODY = np.int64(-1)
 BORN = 2  # place in `Nodes.work`
 NEVER = float("inf")
 NOT_YET = float("nan")
@@ -61,6 +62,7 @@ class Event(NamedTuple):
 
     time: Any
     kind: Any
+    rank: Any  # among events of its time and kind
     node: Any
     arc: Any  # or the seed, the plan of importations, the intervention, the line, the counter
     stay: Any  # of the node
@@ -75,6 +77,11 @@ class Move(NamedTuple):
     compartment: Any  # after the move
     infector: Any  # -1 if none
     is_case: Any
+
+
+def nobody_moves():
+    """The empty move of an event that moves no node."""
+    return Move(NOBODY, np.int64(0), NOBODY, False)
 
 
 class Cases(NamedTuple):

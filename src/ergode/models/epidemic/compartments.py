@@ -16,18 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import check_unit, did_you_mean
+from ergode.core.arguments import check_unit
 from ergode.core.errors import ModelError
 from ergode.core.notebook import Table, card
+from ergode.models.epidemic import graph
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.calendars import Calendar
-from ergode.models.epidemic.interventions import CASES
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times.families import HoldingTime
 from ergode.models.holding_times.until_birth import UntilBirth
-
-_SOUND: set[Any] = set()  # graphs of compartments that passed the check
-_SOUND_MOST = 1000
 
 
 @dataclass(frozen=True)
@@ -90,95 +87,7 @@ class CompartmentModel:
         object.__setattr__(self, "outside", tuple(self.outside))
         check_unit("time_unit", self.time_unit)
         object.__setattr__(self, "index", {name: i for i, name in enumerate(self.compartments)})
-        # A sweep makes many models that differ only in numbers.
-        graph = (
-            self.compartments,
-            self.outside,
-            tuple((i.susceptible, i.infected, *i.transmission_rate) for i in self.infections),
-            tuple((p.compartment, p.targets, tuple(p.exits)) for p in self.progressions),
-            tuple(self.births_by),
-        )
-        if graph in _SOUND and not any(i.profile for i in self.infections):
-            return
-        self._check_names()
-        self._check_paths()
-        if len(_SOUND) >= _SOUND_MOST:
-            _SOUND.clear()
-        _SOUND.add(graph)
-
-    def _check_names(self) -> None:
-        if len(self.index) != len(self.compartments):
-            repeated = next(n for n in self.compartments if self.compartments.count(n) > 1)
-            raise ModelError(f"compartment '{repeated}' is listed more than once")
-        for name in self.compartments:
-            if not isinstance(name, str) or not name or "," in name or name == CASES:
-                raise ModelError(
-                    f"{name!r} cannot name a compartment; expected text without commas, other "
-                    f"than '{CASES}', which counts infections"
-                )
-        if not 1 <= len(self.compartments) <= 255:
-            raise ModelError(f"expected 1 to 255 compartments, found {len(self.compartments)}")
-        if not self.infections:
-            raise ModelError("the model has no infection; expected at least one")
-        uses = (
-            [
-                (name, f"infection {i.susceptible} -> {i.infected}")
-                for i in self.infections
-                for name in (i.susceptible, i.infected, *i.transmission_rate)
-            ]
-            + [
-                (name, f"progression out of {p.compartment}")
-                for p in self.progressions
-                for name in (p.compartment, *p.targets, *p.exits)
-            ]
-            + [(name, "compartments that are outside") for name in self.outside]
-            + [(name, "births") for name in self.births_by]
-        )
-        for name, where in uses:
-            if name not in self.index:
-                raise ModelError(
-                    f"unknown compartment '{name}' in the {where}; the model has "
-                    + ", ".join(self.compartments)
-                    + did_you_mean(name, self.compartments)
-                )
-        for name in self.outside:
-            if any(
-                name in (i.susceptible, i.infected, *i.transmission_rate) for i in self.infections
-            ):
-                raise ModelError(f"'{name}' is outside of the population, but in an infection")
-        known: dict[str, Calendar] = {}
-        for infection in self.infections:
-            for name, calendar in infection.profile.items():
-                if known.setdefault(name, calendar) != calendar:
-                    raise ModelError(f"two infections give '{name}' different profiles")
-        seen: set[str] = set()
-        for progression in self.progressions:
-            if progression.compartment in seen:
-                raise ModelError(
-                    f"compartment '{progression.compartment}' has two progressions; give one with "
-                    "branching probabilities"
-                )
-            seen.add(progression.compartment)
-            if progression.compartment in progression.targets:
-                raise ModelError(f"compartment '{progression.compartment}' progresses to itself")
-
-    def _check_paths(self) -> None:
-        susceptible = {infection.susceptible for infection in self.infections}
-        reached = {i.infected for i in self.infections} | susceptible | set(self.outside)
-        frontier = list(reached)
-        outgoing = {p.compartment: (*p.targets, *p.exits) for p in self.progressions}
-        while frontier:
-            new = set(outgoing.get(frontier.pop(), ())) - reached
-            reached |= new
-            frontier += new
-        lost = [name for name in self.compartments if name not in reached]
-        if lost:
-            final = [n for n in self.compartments if n in reached - susceptible - set(outgoing)]
-            hint = f"; '{final[0]}' has no holding time (Progression) out of it" if final else ""
-            raise ModelError(
-                f"compartment '{lost[0]}' cannot be reached: no infection or progression leads "
-                f"there{hint}"
-            )
+        graph.check(self)
 
     @property
     def infectious(self) -> tuple[str, ...]:
@@ -189,13 +98,12 @@ class CompartmentModel:
     @cached_property
     def may_be_infected(self) -> frozenset[str]:
         """Compartments from which an infection leads, now or after other moves."""
-        found = {i.susceptible for i in self.infections}
-        while True:
+
+        def before(found: set[str]) -> set[str]:
             more = {p.compartment for p in self.progressions if found & {*p.targets, *p.exits}}
-            more |= {i.susceptible for i in self.infections if i.infected in found}
-            if more <= found:
-                return frozenset(found)
-            found |= more
+            return more | {i.susceptible for i in self.infections if i.infected in found}
+
+        return frozenset(graph.closure({i.susceptible for i in self.infections}, before))
 
     @property
     def infected(self) -> tuple[str, ...]:
@@ -206,29 +114,22 @@ class CompartmentModel:
         that begins elsewhere, such as in R, becomes a case when it is infected.
         """
         susceptible = {*(i.susceptible for i in self.infections), *self.outside}
-        found = {*self.infectious, *(i.infected for i in self.infections)}
-        while True:
-            more = {
-                p.compartment
-                for p in self.progressions
-                if p.compartment not in susceptible and found & set(p.branches)
-            }
-            if more <= found:
-                return tuple(name for name in self.compartments if name in found)
-            found |= more
+        ill = {*self.infectious, *(i.infected for i in self.infections)}
+        return self._leading_to(ill, set(self.compartments) - susceptible)
 
     def leads_to(self, compartment: str) -> tuple[str, ...]:
         """`compartment`, and infected compartments whose progressions lead into it."""
-        infected, found = set(self.infected), {compartment}
-        while True:
-            more = {
-                p.compartment
-                for p in self.progressions
-                if p.compartment in infected and found & set(p.branches)
-            }
-            if more <= found:
-                return tuple(name for name in self.compartments if name in found)
-            found |= more
+        return self._leading_to({compartment}, set(self.infected))
+
+    def _leading_to(self, some: set[str], among: set[str]) -> tuple[str, ...]:
+        """Some compartments, and those `among` others whose progressions lead into them."""
+
+        def before(found: set[str]) -> set[str]:
+            into = {p.compartment for p in self.progressions if found & set(p.branches)}
+            return into & among
+
+        found = graph.closure(some, before)
+        return tuple(name for name in self.compartments if name in found)
 
     def factors(self, name: str) -> tuple[ByAttribute | str, ...]:
         """What multiplies the rate of all infections along arcs.
@@ -282,25 +183,8 @@ class CompartmentModel:
         return found.mothers if isinstance(found, UntilBirth) else {}
 
     def _repr_html_(self) -> str:
-        rows: list[tuple[str, str, str]] = []
-        for infection in self.infections:
-            by = ", ".join(
-                f"{rate:g} by {who}" for who, rate in infection.transmission_rate.items()
-            )
-            rows.append((infection.susceptible, infection.infected, f"infection at rate {by}"))
-        for progression in self.progressions:
-            for target, share in progression.exits.items():
-                rates = ", ".join(f"{rate * share:g}" for rate in progression.exit_rates)
-                often = f"at rate {rates}{_by(progression.exit_rate)}"
-                rows.append((progression.compartment, target, often))
-            for target in progression.targets:
-                chances = [one[target] for one in progression.splits]
-                often = "" if set(chances) == {1.0} else ", with probability " + ", ".join(
-                    f"{chance:g}" for chance in chances
-                ) + _by(progression.to)  # fmt: skip
-                stays = ", ".join(map(repr, progression.holding_times))
-                after = f"after {stays}{_by(progression.holding_time)}{often}"
-                rows.append((progression.compartment, target, after))
+        rows = [row for infection in self.infections for row in infection._rows()]
+        rows += [row for progression in self.progressions for row in progression._rows()]
         facts: dict[str, Any] = {
             "compartments": tuple(self.compartments), "time unit": self.time_unit,
         }  # fmt: skip
@@ -327,34 +211,8 @@ class CompartmentModel:
         """Plain data that determines the model, for files and digests."""
         return {
             "compartments": list(self.compartments),
-            "infections": [
-                {
-                    "susceptible": infection.susceptible,
-                    "infected": infection.infected,
-                    "transmission_rate": dict(infection.transmission_rate),
-                    **_profile_entry(infection),
-                    **{
-                        name: one if isinstance(one, str) else one.to_dict()
-                        for name in ("susceptibility", "infectivity")
-                        if (one := getattr(infection, name)) is not None
-                    },
-                }
-                for infection in self.infections
-            ],
-            "progressions": [
-                {
-                    "compartment": progression.compartment,
-                    "to": progression.branches,
-                    "holding_time": _holding_time_entry(progression.holding_time),
-                    **_exit_entry(progression),
-                    **(
-                        {"by": progression.to.to_dict()}
-                        if isinstance(progression.to, ByAttribute)
-                        else {}
-                    ),
-                }
-                for progression in self.progressions
-            ],
+            "infections": [one._entry() for one in self.infections],
+            "progressions": [one._entry() for one in self.progressions],
             "susceptibility": self.susceptibility,
             "infectivity": self.infectivity,
             **({"outside": list(self.outside)} if self.outside else {}),
@@ -627,34 +485,6 @@ class CompartmentModel:
 
 def _awaits_birth(progression: Progression) -> bool:
     return isinstance(progression.holding_time, UntilBirth)
-
-
-def _by(given: Any) -> str:
-    return f" by {given.attribute}" if isinstance(given, ByAttribute) else ""
-
-
-def _holding_time_entry(given: HoldingTime | ByAttribute) -> dict[str, Any]:
-    if isinstance(given, ByAttribute):
-        return given.to_dict(lambda one: one.to_dict())
-    return given.to_dict()
-
-
-def _exit_entry(progression: Progression) -> dict[str, Any]:
-    """The digest's entry for exits; none without exits, so that older digests stay valid."""
-    rate = progression.exit_rate
-    if not progression.exits:
-        return {}
-    given = rate.to_dict() if isinstance(rate, ByAttribute) else rate
-    return {"exit": {"rate": given, "to": progression.exits}}
-
-
-def _profile_entry(infection: Infection) -> dict[str, Any]:
-    """The digest's entry for profiles; none without profiles, so that older digests stay valid."""
-    profiles = {
-        name: {"changes": list(one.changes), "factors": list(one.factors)}
-        for name, one in infection.profile.items()
-    }
-    return {"profile": profiles} if profiles else {}
 
 
 def _chain(

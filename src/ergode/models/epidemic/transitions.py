@@ -95,6 +95,29 @@ class Infection:
         for name in ("susceptibility", "infectivity"):
             object.__setattr__(self, name, factors_by(owner, name, getattr(self, name)))
 
+    def _entry(self) -> dict[str, Any]:
+        """Plain data, for files and digests; what is not given is left out."""
+        profile = {
+            name: {"changes": list(one.changes), "factors": list(one.factors)}
+            for name, one in self.profile.items()
+        }
+        return {
+            "susceptible": self.susceptible,
+            "infected": self.infected,
+            "transmission_rate": dict(self.transmission_rate),
+            **({"profile": profile} if profile else {}),
+            **{
+                name: one if isinstance(one, str) else one.to_dict()
+                for name in ("susceptibility", "infectivity")
+                if (one := getattr(self, name)) is not None
+            },
+        }
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """Rows of a table: from where, to where, and how."""
+        by = ", ".join(f"{rate:g} by {who}" for who, rate in self.transmission_rate.items())
+        return [(self.susceptible, self.infected, f"infection at rate {by}")]
+
 
 @dataclass(frozen=True)
 class Progression:
@@ -268,6 +291,40 @@ class Progression:
         """Mean holding time, the shortest one if it differs between nodes [time]."""
         return min(one.mean for one in self.holding_times)
 
+    def _entry(self) -> dict[str, Any]:
+        """Plain data, for files and digests; what is not given is left out."""
+        stay, rate = self.holding_time, self.exit_rate
+        found = {
+            "compartment": self.compartment,
+            "to": self.branches,
+            "holding_time": stay.to_dict(lambda one: one.to_dict())
+            if isinstance(stay, ByAttribute)
+            else stay.to_dict(),
+        }
+        if self.exits:
+            given = rate.to_dict() if isinstance(rate, ByAttribute) else rate
+            found["exit"] = {"rate": given, "to": self.exits}
+        return found | ({"by": self.to.to_dict()} if isinstance(self.to, ByAttribute) else {})
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """Rows of a table: from where, to where, and how."""
+        rows = []
+        for target, share in self.exits.items():
+            rates = ", ".join(f"{rate * share:g}" for rate in self.exit_rates)
+            rows.append((self.compartment, target, f"at rate {rates}{_by(self.exit_rate)}"))
+        stays = ", ".join(map(repr, self.holding_times))
+        for target in self.targets:
+            chances = [one[target] for one in self.splits]
+            often = "" if set(chances) == {1.0} else ", with probability " + ", ".join(
+                f"{chance:g}" for chance in chances
+            ) + _by(self.to)  # fmt: skip
+            rows.append((self.compartment, target, f"after {stays}{_by(self.holding_time)}{often}"))
+        return rows
+
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating)
+
+
+def _by(given: Any) -> str:
+    return f" by {given.attribute}" if isinstance(given, ByAttribute) else ""
