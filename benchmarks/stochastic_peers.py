@@ -24,7 +24,7 @@ import ergode
 
 REPEATS = 5
 RUNS = 40  # realizations in a call of ours, and in all calls of COPASI together
-NFSIM_RUNS = 200  # for its law
+NFSIM_RUNS = 100  # for its law
 
 COPASI = """
 import sys, time
