@@ -141,6 +141,11 @@ def test_delays():
         np.testing.assert_allclose(rate, expected, rtol=1e-6)
         last = result["value"].sel(rule="q")[0, -1]
         assert last == pytest.approx(begin + 0.4 + 2 * np.log(10 / 6), rel=1e-6)
+    with pytest.warns(ergode.FailureWarning):  # the delay k is negative
+        failed = ergode.stochastic.simulate(
+            network, times=TIMES, method="hybrid", parameters={"k": -1.0}, device="cpu:1"
+        )
+    assert failed["status"] != 0 and np.isnan(failed["value"].sel(rule="w")[0, 1:]).all()
 
 
 def test_algebraic_rules():

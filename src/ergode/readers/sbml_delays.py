@@ -38,6 +38,7 @@ class Delays:
         self._open: set[str] = set()
         self.begin = ""  # the parameter that is the time of the begin; none if it is not needed
         self.of: dict[str, str] = {}  # what each copy is at the begin
+        self._first: dict[str, str] = {}  # the same, with a check of the delay
         self.rates: dict[str, Expression] = {}
 
     def delayed(self, formula: Expression, delay: Expression) -> Expression:
@@ -74,7 +75,9 @@ class Delays:
         if key in self._copies:
             return self._copies[key]
         self._copies[key] = copy = self._unused(f"{name}_delayed")
-        self.of[copy] = self.of.get(name, name)
+        self.of[copy] = first = self.of.get(name, name)
+        # A parameter may make a delay negative: then there is no value.
+        self._first[copy] = f"{first} if {delay.text} >= 0 else 0 / 0" if delay.names else first
         if name not in self.of:
             self._copied(name)
         rate = self._rate_of(name)
@@ -87,7 +90,7 @@ class Delays:
     @property
     def assignments(self) -> dict[str, float | Expression]:
         """Of parameters, at the begin."""
-        given = {self.begin: TIME, **self.of} if self.begin else {}
+        given = {self.begin: TIME, **self._first} if self.begin else {}
         return {name: Expression(text) for name, text in given.items()}
 
     def _is_later(self, then: str) -> str:
