@@ -24,8 +24,13 @@ SEDML = """<?xml version="1.0" encoding="UTF-8"?>
  </listOfSimulations>
  <listOfModels>
   <model id="plain" language="urn:sedml:language:sbml" source="decay.xml"/>
-  <model id="fast" language="urn:sedml:language:sbml" source="#plain"><listOfChanges>
-   <changeAttribute target="PARAMETER/@value" newValue="1.0"/></listOfChanges></model>
+  <model id="quick" language="urn:sedml:language:sbml" source="#plain"><listOfChanges>
+   <changeAttribute target="PARAMETER/@value" newValue="2.0"/></listOfChanges></model>
+  <model id="fast" language="urn:sedml:language:sbml" source="#quick"><listOfChanges>
+   <computeChange target="PARAMETER"><listOfVariables><variable id="old" target="PARAMETER"/>
+    </listOfVariables><math xmlns="http://www.w3.org/1998/Math/MathML">
+     <apply><divide/><ci>old</ci><cn>2</cn></apply></math></computeChange>
+  </listOfChanges></model>
  </listOfModels>
  <listOfTasks>
   <task id="one" modelReference="fast" simulationReference="ode"/>
@@ -37,6 +42,15 @@ SEDML = """<?xml version="1.0" encoding="UTF-8"?>
    <listOfChanges><setValue target="PARAMETER" modelReference="plain" range="r">
     <math xmlns="http://www.w3.org/1998/Math/MathML"><ci> r </ci></math></setValue></listOfChanges>
    <listOfSubTasks><subTask order="1" task="base"/></listOfSubTasks>
+  </repeatedTask>
+  <repeatedTask id="both" range="q" resetModel="true">
+   <listOfRanges><vectorRange id="v"><value>5</value><value>20</value></vectorRange>
+    <functionalRange id="q" range="v"><math xmlns="http://www.w3.org/1998/Math/MathML">
+     <apply><times/><ci>v</ci><cn>2</cn></apply></math></functionalRange></listOfRanges>
+   <listOfChanges><setValue target="SPECIES" modelReference="plain" range="q">
+    <math xmlns="http://www.w3.org/1998/Math/MathML"><apply><plus/><ci>q</ci><cn>1</cn></apply>
+    </math></setValue></listOfChanges>
+   <listOfSubTasks><subTask order="1" task="scan"/></listOfSubTasks>
   </repeatedTask>
  </listOfTasks>
  <listOfDataGenerators>
@@ -71,12 +85,12 @@ DATA = "".join(
         generator("t", "one", "time", "<ci>v_t</ci>"),
         generator("share", "one", A, "<apply><divide/><ci>v_share</ci><ci>full</ci></apply>", FULL),
         generator("many", "scan", A, "<ci>v_many</ci>"),
+        generator("crossed", "both", A, "<ci>v_crossed</ci>"),
         generator("count", "chance", A, "<ci>v_count</ci>"),
     ]
 )
-TEXT = SEDML.replace("PARAMETER", TARGET.format("Parameters", "parameter", "k")).replace(
-    "DATA", DATA
-)
+TEXT = SEDML.replace("PARAMETER", TARGET.format("Parameters", "parameter", "k"))
+TEXT = TEXT.replace("SPECIES", A).replace("DATA", DATA)
 
 
 @pytest.fixture
@@ -94,6 +108,7 @@ def test_courses_sweeps_data_reports_and_plots(archive, name):
     experiment = ergode.read_sedml(archive / name)
     assert {n: task.method for n, task in experiment.tasks.items()} == {
         "one": "hybrid", "base": "hybrid", "chance": "auto", "scan": "hybrid",
+        "both": "hybrid",
     }  # fmt: skip
     found = experiment.run(replicates=200, seed=1, device="cpu")
     table = found.reports["table"]
@@ -104,6 +119,8 @@ def test_courses_sweeps_data_reports_and_plots(archive, name):
     rates = np.array([0.1, 0.2, 0.3])
     expected = 100 * np.exp(-rates[:, None, None] * times)
     np.testing.assert_allclose(found.data["many"], expected, rtol=2e-5)
+    crossed = np.array([11.0, 41.0])[:, None, None, None] / 100 * expected
+    np.testing.assert_allclose(found.data["crossed"], crossed, rtol=2e-5)
     counts = found.data["count"]
     assert counts.shape == (200, 3) and (counts % 1 == 0).all()
     for k, p in enumerate(np.exp([-1.0, -2.0]), 1):
@@ -117,7 +134,10 @@ def test_courses_sweeps_data_reports_and_plots(archive, name):
     [
         ("uniformTimeCourse", "steadyState", "steadyState 'ode' is not supported"),
         ("changeAttribute", "removeXML", "removeXML is not supported"),
-        ("uniformRange", "functionalRange", "functionalRange 'r' is not supported"),
+        ("uniformRange", "functionalRange", "range of functionalRange 'r' is 'None', no range"),
+        ('task="base"', 'task="both"', "'(scan|both)' repeats itself"),
+        ("<ci>old</ci>", "<ci>new</ci>", "computeChange 'None': .* 'new', which has no value"),
+        ("<ci>v</ci>", "<ci>w</ci>", "functionalRange 'q': .* 'w', which has no value"),
         ('resetModel="true"', 'resetModel="false"', "does not reset"),
         ("plot2D", "plot3D", "plot3D 'figure' is not supported"),
         ('dataReference="t"', 'dataReference="x"', "'x', which is missing"),

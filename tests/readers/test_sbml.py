@@ -452,7 +452,11 @@ LAMBDA = '<functionDefinition id="f">{{lambda(x, x)}}</functionDefinition>'
     [
         ({"constraints": "<constraint>{{X > 1}}</constraint>"}, "constraint: constraints are not"),
         ({"reactions": death(attributes='fast="true"')}, "reaction 'death': fast reactions"),
-        ({"reactions": death("delay(X, 2)")}, "reaction 'death': its formula uses 'delay'"),
+        ({"reactions": death("delay(X, 2)")}, "'death': .* delay of 'X', which depends on its"),
+        ({"reactions": death("X"), "parameters": '<parameter id="k" value="1" constant="false"/>',
+          "rules": '<assignmentRule variable="k">{{delay(X, X * X)}}</assignmentRule>'},
+         "rule 'k': .* the delay X \\* X, which is not linear in 'X'"),
+        ({"reactions": death("delay(k, -1)")}, "'death': .* the delay -1.0; expected 0 or more"),
         ({"reactions": death("factorial(X)")}, "'death': its formula has a factorial that is not"),
         ({"reactions": death("infinity")}, "'death': its formula has the number inf"),
         ({"reactions": death("k * Y")}, r"line \d+: .*Y"),
@@ -469,7 +473,7 @@ LAMBDA = '<functionDefinition id="f">{{lambda(x, x)}}</functionDefinition>'
         ({"parameters": '<parameter id="k" constant="true"/>'}, "parameter 'k': it has no value"),
         ({"compartments": '<compartment id="cell" size="0" constant="true"/>'},
          "compartment 'cell': size .* is 0"),
-        ({"events": event(trigger="X > delay(X, 1)")}, "event 'reset': its formula uses 'delay'"),
+        ({"events": event(trigger="X > delay(X, 1)")}, "event 'reset': .*, which an event ch"),
     ],
 )  # fmt: skip
 def test_what_is_refused(parts, message):

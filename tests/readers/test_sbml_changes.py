@@ -110,6 +110,44 @@ def test_the_rate_of_change():
         )
 
 
+def test_delays():
+    """Of a species, of a delayed one, by a time that changes, in a trigger; from 0, and from 3."""
+    rules = {
+        "y": "delay(X, 0.4)",
+        "w": "delay(y, k)",
+        "z": "delay(X, time / 2)",
+        "q": "p",
+        "r": "delay(rateOf(X), 0.4)",
+    }
+    network = read(
+        species=species("X") + species("Y"),
+        parameters=K + "".join(parameter(name, 0) for name in (*rules, "p")),
+        rules="".join(f'<assignmentRule variable="{name}">{{{{{text}}}}}</assignmentRule>'
+                      for name, text in rules.items()),
+        reactions=reaction("k * X", {"X": 1}, {"Y": 1}, name="death"),
+        events=event("y < 6", {"p": "time"}),
+    )  # fmt: skip
+    assert network.continuous == ("X", "Y")
+    for begin in (0.0, 3.0):
+        result = ergode.stochastic.simulate(
+            network, times=TIMES + begin, method="hybrid", tolerance=1e-9, device="cpu:1"
+        )
+        ages = {"y": TIMES - 0.4, "w": TIMES - 0.9, "z": (TIMES + begin) / 2 - begin}
+        for name, age in ages.items():
+            found = result["value"].sel(rule=name, replicate=0)
+            np.testing.assert_allclose(found, 10 * np.exp(-0.5 * np.maximum(age, 0)), rtol=1e-6)
+        rate = result["value"].sel(rule="r", replicate=0)
+        expected = np.where(ages["y"] < 0, 0, -5 * np.exp(-0.5 * ages["y"]))
+        np.testing.assert_allclose(rate, expected, rtol=1e-6)
+        last = result["value"].sel(rule="q")[0, -1]
+        assert last == pytest.approx(begin + 0.4 + 2 * np.log(10 / 6), rel=1e-6)
+    with pytest.warns(ergode.FailureWarning):  # the delay k is negative
+        failed = ergode.stochastic.simulate(
+            network, times=TIMES, method="hybrid", parameters={"k": -1.0}, device="cpu:1"
+        )
+    assert failed["status"] != 0 and np.isnan(failed["value"].sel(rule="w")[0, 1:]).all()
+
+
 def test_algebraic_rules():
     """Two, each with a variable that only it can determine; the order does not matter."""
     rules = ["<algebraicRule>{{X + a - 12}}</algebraicRule>",

@@ -1,7 +1,7 @@
 """The semantic cases of the SBML test suite, with all species continuous.
 
-A case passes if all its values are within the tolerances that it states.  A case may be refused,
-but only by name: what is simulated is right.
+A case passes if all its values are within the tolerances that it states.  95 % pass; each of the
+others is refused, with its reason.
 """
 
 import csv
@@ -15,8 +15,22 @@ import ergode
 
 libsbml = pytest.importorskip("libsbml")
 
-# Cases that are refused today; a case that is refused anew is noticed.
-REFUSED_MOST = 89
+# Cases that are refused, by what the message says.
+REFUSED = {
+    "fast reactions are not supported": """
+        00871 00872 00874 00875 00986 00988 01051 01052 01396 01397 01399 01544 01546 01547 01549
+        01550 01558 01559 01565 01567 01568 01570 01571""",
+    # Balances of fluxes, which have no course in time.
+    "it has no kinetic law": """
+        01186 01187 01189 01190 01192 01193 01195 01196 01606 01607 01609 01610 01612 01613 01615
+        01616 01618 01621 01622 01624 01625 01628 01630""",
+    "which depends on its delayed value": "01480 01481",
+    "has a delay of '.*', which an event changes": "01142 01592",
+    "has a factorial that is not of a whole number": "00028 00173 00269",
+    "has the number (inf|nan); expected a finite one": "00950 01619 01811 01813",
+    "constraints are not supported": "01247",
+    "Unit identifier references": "00959",
+}
 
 
 @pytest.fixture(scope="module")
@@ -102,19 +116,30 @@ def faults(folder):
 
 
 def hold(folders):
-    found = [faults(folder) for folder in folders]
-    wrong = [line for lines in found for line in lines or ()]
+    """Check cases; those that are refused, by name."""
+    found = {folder.name: faults(folder) for folder in folders}
+    wrong = [line for lines in found.values() for line in lines or ()]
     assert not wrong, "\n".join(wrong)
-    return sum(lines is None for lines in found)
+    return {name for name, lines in found.items() if lines is None}
+
+
+def test_each_case_that_is_refused_says_why(cases):
+    paths = {one.name: next(one.glob(f"{one.name}-sbml-*.xml")) for one in cases}
+    for why, names in REFUSED.items():
+        for name in names.split():
+            with pytest.raises(ergode.ReadError, match=why):
+                ergode.read_sbml(paths[name])
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_some_cases(cases):
-    assert hold(cases[3::160]) < 3
+    assert len(hold(cases[3::160])) < 3
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_all_cases(cases):
     assert len(cases) == 1214
-    assert hold(cases) <= REFUSED_MOST
+    refused = hold(cases)
+    assert refused == {name for names in REFUSED.values() for name in names.split()}
+    assert len(refused) < 0.05 * len(cases)

@@ -10,19 +10,19 @@ import os
 import re
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
 
-from ergode.core.errors import ReadError
+from ergode.core.errors import ModelError, ReadError
 from ergode.inference.petab_files import continuous
 from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.readers.bounded import LARGEST, file_of, text_of
-from ergode.readers.mathml import MathReader
+from ergode.readers.mathml import NAMESPACE, MathReader
 from ergode.readers.sbml import read_sbml
 from ergode.stochastic import simulate
 
@@ -34,6 +34,11 @@ _TIME = "urn:sedml:symbol:time"
 _STOCHASTIC = {"27", "28", "29", "38", "82", "241", "331", "333", "350"}
 _LEAPS = {"39", "40", "45", "74", "84"}
 _MOST_STEPS = 10**8
+# Attributes of elements of SBML that are their values.
+_VALUES = {
+    "parameter": ("value",), "compartment": ("size",),
+    "species": ("initialAmount", "initialConcentration"),
+}  # fmt: skip
 _TARGET = re.compile(r"/(?:\w+:)?(\w+)\[@(?:id|name)=['\"]([^'\"]+)['\"]\](?:/@(\w+))?$")
 
 
@@ -52,6 +57,8 @@ class SedTask:
         Times at the begin that are no results.
     sweep : mapping of str to array
         Values of parameters or initial values of species, changed together.
+    shape : tuple of int
+        Lengths of the repetitions, from the outer one; their product is the length of a sweep.
     """
 
     network: ReactionNetwork
@@ -59,6 +66,7 @@ class SedTask:
     method: str
     skipped: int
     sweep: Mapping[str, np.ndarray]
+    shape: tuple[int, ...] = ()
 
     def run(self, **options: Any) -> xarray.Dataset:
         """Simulate the task; `options` are those of `ergode.stochastic.simulate`."""
@@ -90,7 +98,8 @@ class SedTask:
             found = known[name]
         else:
             raise ReadError(f"the model has no '{name}'")
-        return np.broadcast_to(found, shape)[..., self.skipped :]
+        found = np.broadcast_to(found, shape)[..., self.skipped :]
+        return found.reshape(*self.shape, *found.shape[1:]) if self.sweep else found
 
 
 @dataclass(frozen=True)
@@ -172,9 +181,10 @@ class SedExperiment:
 def read_sedml(path: str | os.PathLike[str]) -> SedExperiment:
     """Read a SED-ML file, or the first one in a COMBINE archive (``.omex``).
 
-    Models in SBML with changes of attributes, uniform time courses, repeated tasks over ranges,
-    data generators, reports and two-dimensional plots. A time course by a deterministic KiSAO term
-    has real amounts; one by a stochastic term, whole molecules.
+    Models in SBML with changes of attributes, also computed ones, uniform time courses, repeated
+    tasks over ranges, also nested ones, data generators, reports and two-dimensional plots. A time
+    course by a deterministic KiSAO term has real amounts; one by a stochastic term, whole
+    molecules.
 
     Parameters
     ----------
@@ -188,8 +198,8 @@ def read_sedml(path: str | os.PathLike[str]) -> SedExperiment:
     Raises
     ------
     ReadError
-        The file is invalid, or has what is not supported, such as steady states, other changes
-        of models, nested or functional ranges, and surfaces.
+        The file is invalid, or has what is not supported, such as steady states, changes of a
+        model's XML, repetitions that do not reset the model, and surfaces.
 
     Examples
     --------
@@ -241,11 +251,8 @@ class _Reader:
             raise ReadError(f"{source}: the root is '{self.root.tag}'; expected sedML")
         self.by_id = {str(one.get("id")): one for one in self.root.iter() if one.get("id")}
         # MathML keeps its namespace for libsbml.
-        self.maths = {
-            str(one.get("id")): one.find(".//{http://www.w3.org/1998/Math/MathML}math")
-            for one in ElementTree.fromstring(text).iter()
-            if one.get("id")
-        }
+        pairs = zip(self.root.iter(), ElementTree.fromstring(text).iter(), strict=True)
+        self.maths = {one: other.find(f"{{{NAMESPACE}}}math") for one, other in pairs}
 
     def refuse(self, what: str) -> ReadError:
         return ReadError(f"{self.source}: {what}")
@@ -271,6 +278,31 @@ class _Reader:
             except ValueError:
                 break
         raise self.refuse(f"{owner.tag} '{owner.get('id')}' needs a number {names[0]}")
+
+    def formula(self, owner: ElementTree.Element) -> Expression:
+        """The formula of an element."""
+        import libsbml
+
+        what, math = f"{owner.tag} '{owner.get('id')}'", self.maths[owner]
+        if math is None:
+            raise self.refuse(f"{what} has no formula")
+        tree = libsbml.readMathMLFromString(ElementTree.tostring(math, encoding="unicode"))
+        try:
+            return MathReader(libsbml, {}).expression(tree)
+        except ModelError as error:
+            raise self.refuse(f"{what}: {error}") from None
+
+    def constants(self, owner: ElementTree.Element) -> dict[str, float]:
+        """The parameters of an element with a formula."""
+        every = owner.iterfind("listOfParameters/parameter")
+        return {str(one.get("id")): self.number(one, "value") for one in every}
+
+    def value(self, owner: ElementTree.Element, known: Mapping[str, Any]) -> Any:
+        """The value of the formula of an element."""
+        try:
+            return self.formula(owner).evaluate({**known, **self.constants(owner)})
+        except ModelError as error:
+            raise self.refuse(f"{owner.tag} '{owner.get('id')}': {error}") from None
 
     def steps(self, owner: ElementTree.Element) -> int:
         """How many steps a time course or a range has."""
@@ -333,18 +365,33 @@ class _Reader:
             return str(text)
         root = _parsed(text, source)
         for change in changes:
-            if change.tag != "changeAttribute":
+            place, attribute = self.place(root, change)
+            if change.tag == "changeAttribute":
+                place.set(attribute, change.get("newValue", ""))
+            elif change.tag == "computeChange":
+                known = {}
+                for variable in change.iterfind("listOfVariables/variable"):
+                    of, which = self.place(root, variable)
+                    known[str(variable.get("id"))] = self.number(of, which)
+                place.set(attribute, repr(float(self.value(change, known))))
+            else:
                 raise self.refusal(change)
-            tag, name, attribute = self.target(change.get("target"))
-            places = [
-                place
-                for place in root.iter()
-                if str(place.tag).endswith("}" + tag) and place.get("id") == name
-            ]
-            if len(places) != 1 or attribute is None:
-                raise self.refuse(f"the model has no {tag} '{name}' with the attribute {attribute}")
-            places[0].set(attribute, change.get("newValue", ""))
         return ElementTree.tostring(root, encoding="unicode")
+
+    def place(
+        self, root: ElementTree.Element, owner: ElementTree.Element
+    ) -> tuple[ElementTree.Element, str]:
+        """The element of a model that a target names, and the attribute; it may be its value."""
+        tag, name, attribute = self.target(owner.get("target"))
+        places = [
+            one for one in root.iter() if str(one.tag).endswith("}" + tag) and one.get("id") == name
+        ]
+        if len(places) == 1:
+            usual = [one for one in _VALUES.get(tag, ()) if one in places[0].attrib]
+            attribute = attribute or (usual[0] if usual else None)
+        if len(places) != 1 or attribute is None:
+            raise self.refuse(f"the model has no {tag} '{name}' with the attribute {attribute}")
+        return places[0], attribute
 
     def task(self, one: ElementTree.Element) -> SedTask:
         if one.tag == "repeatedTask":
@@ -375,7 +422,13 @@ class _Reader:
             {},
         )
 
-    def repeated(self, one: ElementTree.Element) -> SedTask:
+    def repeated(
+        self, one: ElementTree.Element, above: tuple[ElementTree.Element, ...] = ()
+    ) -> SedTask:
+        if one.tag != "repeatedTask":
+            raise self.refusal(one)
+        if one in above:
+            raise self.refuse(f"repeatedTask '{one.get('id')}' repeats itself")
         subs = one.findall("listOfSubTasks/subTask")
         if len(subs) != 1 or one.get("resetModel", "true") == "false":
             raise self.refuse(
@@ -383,26 +436,43 @@ class _Reader:
                 "model; expected one that does"
             )
         inner = self.found(subs[0], "task")
-        if inner.tag != "task":
-            raise self.refusal(inner)
-        ranges = {str(r.get("id")): self.range(r) for r in one.iterfind("listOfRanges/*")}
-        count = len(ranges.get(str(one.get("range")), ()))
+        base = self.task(inner) if inner.tag == "task" else self.repeated(inner, (*above, one))
+        ranges: dict[str, np.ndarray] = {}
+        for each in one.iterfind("listOfRanges/*"):
+            ranges[str(each.get("id"))] = self.range(each, ranges)
+        count = len(self.named(ranges, one))
+        known = {name: values[:count] for name, values in ranges.items()}
+        short = [name for name, values in known.items() if len(values) < count]
+        if short:
+            raise self.refuse(f"the range '{short[0]}' of '{one.get('id')}' has too few values")
+        size = max(int(np.prod(base.shape)), 1)
         sweep = {}
         for change in one.iterfind("listOfChanges/setValue"):
-            named = change.get("range", "")
-            symbol = change.find("math/ci")
-            if named not in ranges or symbol is None or (symbol.text or "").strip() != named:
-                raise self.refuse("a setValue is not simply the value of a range; not supported")
-            sweep[self.target(change.get("target"))[1]] = ranges[named][:count]
-        base = self.task(inner)
-        return SedTask(base.network, base.times, base.method, base.skipped, sweep)
+            values = np.broadcast_to(self.value(change, known), count)
+            sweep[self.target(change.get("target"))[1]] = np.repeat(values, size)
+        if not sweep and base.sweep:
+            raise self.refuse(f"repeatedTask '{one.get('id')}' changes nothing between repetitions")
+        # What an inner repetition sets is set later.
+        sweep |= {name: np.tile(values, count) for name, values in base.sweep.items()}
+        return replace(base, sweep=sweep, shape=(count, *base.shape) if sweep else ())
 
-    def range(self, one: ElementTree.Element) -> np.ndarray:
+    def named(self, ranges: Mapping[str, np.ndarray], owner: ElementTree.Element) -> np.ndarray:
+        """The range that an element names."""
+        name = str(owner.get("range"))
+        if name not in ranges:
+            raise self.refuse(f"range of {owner.tag} '{owner.get('id')}' is '{name}', no range")
+        return ranges[name]
+
+    def range(self, one: ElementTree.Element, others: Mapping[str, np.ndarray]) -> np.ndarray:
         if one.tag == "vectorRange":
             try:
                 return np.array([float(value.text or "") for value in one.iter("value")])
             except ValueError as error:
                 raise self.refuse(f"vectorRange '{one.get('id')}': {error}") from None
+        if one.tag == "functionalRange":
+            count = len(self.named(others, one))
+            known = {name: values[:count] for name, values in others.items()}
+            return np.broadcast_to(self.value(one, known), count)
         if one.tag != "uniformRange":
             raise self.refusal(one)
         ends = self.number(one, "start"), self.number(one, "end")
@@ -411,8 +481,6 @@ class _Reader:
         return np.asarray(make(*ends, count))
 
     def generator(self, one: ElementTree.Element, tasks: Mapping[str, SedTask]) -> SedGenerator:
-        import libsbml
-
         variables = {}
         for variable in one.iterfind("listOfVariables/variable"):
             task = str(variable.get("taskReference"))
@@ -423,16 +491,4 @@ class _Reader:
                 raise self.refuse(f"the symbol '{symbol}' is not supported")
             of = "time" if symbol else self.target(variable.get("target"))[1]
             variables[str(variable.get("id"))] = task, of
-        constants = {
-            str(p.get("id")): self.number(p, "value")
-            for p in one.iterfind("listOfParameters/parameter")
-        }
-        math = self.maths[str(one.get("id"))]
-        if math is None:
-            raise self.refuse(f"dataGenerator '{one.get('id')}' has no formula")
-        tree = libsbml.readMathMLFromString(ElementTree.tostring(math, encoding="unicode"))
-        try:
-            formula = MathReader(libsbml, {}).expression(tree)
-        except Exception as error:
-            raise self.refuse(f"dataGenerator '{one.get('id')}': {error}") from None
-        return SedGenerator(formula, variables, constants)
+        return SedGenerator(self.formula(one), variables, self.constants(one))

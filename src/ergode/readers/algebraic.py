@@ -19,7 +19,7 @@ def solved(rules: Sequence[Expression], free: Iterable[str]) -> dict[str, Expres
     Raises a ModelError that shows the equation, if a rule determines none or is not linear in it.
     """
     unknown = set(free)
-    choices = [{name for name in rule.names & unknown if _slopes(rule, name)} for rule in rules]
+    choices = [{name for name in rule.names & unknown if slope(rule, name)} for rule in rules]
     owner: dict[str, int] = {}
     for k, rule in enumerate(rules):
         if not _match(k, choices, owner, set()):
@@ -33,10 +33,10 @@ def solved(rules: Sequence[Expression], free: Iterable[str]) -> dict[str, Expres
     return {name: _solution(rules[k], name) for name, k in owner.items()}
 
 
-def _slopes(rule: Expression, name: str) -> bool:
-    """Whether a rule is linear in a variable, and not level."""
-    parts = _linear(rule.tree, name)
-    return parts is not None and parts[0] is not None
+def slope(formula: Expression, name: str) -> str | None:
+    """The derivative of a formula by a name in which it is linear; None if it is not, or level."""
+    found, _ = _linear(formula.tree, name) or (None, None)
+    return None if found is None else ast.unparse(found)
 
 
 def _match(k: int, choices: list[set[str]], owner: dict[str, int], seen: set[str]) -> bool:

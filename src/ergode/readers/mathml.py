@@ -22,6 +22,8 @@ AVOGADRO = 6.02214179e23
 
 RATE_OF = "rate_of__"
 """What begins a name that stands for the rate of change of the rest of it."""
+DELAYED = "delayed__"
+"""What begins a name that stands for a formula with a delay; see `MathReader.delayed`."""
 _LARGEST_FACTORIAL = 170  # of a float64
 _LONGEST_CHAIN = 100
 _LARGEST = 200_000  # largest formula after inlining of calls [nodes]
@@ -77,6 +79,7 @@ class MathReader:
 
     def __init__(self, libsbml: Any, functions: Mapping[str, Any]) -> None:
         self.functions = functions
+        self.delayed: dict[str, tuple[Expression, Expression]] = {}  # formulas and their delays
         self._calling: list[str] = []
         self._left = _LARGEST
         kinds: dict[int, Callable[[Any, Any], ast.expr]] = {}
@@ -115,6 +118,7 @@ class MathReader:
             libsbml.AST_RATIONAL: _rational,
             libsbml.AST_NAME: self._name,
             libsbml.AST_FUNCTION_RATE_OF: self._rate_of,
+            libsbml.AST_FUNCTION_DELAY: self._delayed,
             libsbml.AST_NAME_TIME: lambda node, bound: ast.Name(TIME, ast.Load()),
             libsbml.AST_NAME_AVOGADRO: lambda node, bound: _number(AVOGADRO),
             libsbml.AST_CONSTANT_PI: lambda node, bound: _number(math.pi),
@@ -264,6 +268,12 @@ class MathReader:
         if not isinstance(of, ast.Name):
             raise ModelError("its formula has a rateOf that is not of a name")
         return ast.Name(RATE_OF + of.id, ast.Load())
+
+    def _delayed(self, node: Any, bound: Any) -> ast.expr:
+        formula, delay = map(Expression.from_tree, self._children(node, bound))
+        name = f"{DELAYED}{len(self.delayed)}"
+        self.delayed[name] = formula, delay
+        return ast.Name(name, ast.Load())
 
     def _call(self, node: Any, bound: Any) -> ast.expr:
         name = node.getName()

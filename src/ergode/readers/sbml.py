@@ -26,9 +26,10 @@ from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Compartment, Quantity, Species
 from ergode.readers.algebraic import solved
 from ergode.readers.bounded import file_of, located, text_of
-from ergode.readers.mathml import RATE_OF, MathReader
+from ergode.readers.mathml import DELAYED, RATE_OF, MathReader
 from ergode.readers.sbml_changes import Changes, written
-from ergode.readers.sbml_document import Document, called, notes_of
+from ergode.readers.sbml_delays import BEGUN, Delays
+from ergode.readers.sbml_document import Document, called, has_formula, is_amount, notes_of
 
 
 def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) -> ReactionNetwork:
@@ -41,6 +42,9 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
     prefixed with the id of their reaction. Assignment rules become rules, and initial assignments
     become formulas of parameters. An algebraic rule becomes the rule of the one variable that it
     determines, if it is linear in it.
+
+    A quantity with a delay, ``delay(x, d)``, gets a copy that runs behind: a parameter with a rate
+    rule. Species that are copied, and all that their reactions change, are continuous.
 
     A stoichiometry may follow a rule, an event or an initial assignment, and a conversion factor
     may scale it. Such a reaction cannot fire with a whole number of molecules. It becomes a part
@@ -65,8 +69,9 @@ def read_sbml(path: str | os.PathLike[str], *, split_reversible: bool = True) ->
     ReadError
         The file does not exist, is not valid SBML, or has an element that a network cannot
         represent: algebraic rules that are not linear in what they determine, constraints, fast
-        reactions, reactions without a law, delayed or undefined values, packages that change
-        the meaning. The message names the element and the line.
+        reactions, reactions without a law, delays of what depends on its own delayed value or is
+        changed by events, undefined values, packages that change the meaning. The message names
+        the element and the line.
 
     Notes
     -----
@@ -136,6 +141,7 @@ class _Reader:
         )
         self.used: set[str] = set()  # all names in formulas
         self.locals: dict[str, float] = {}
+        self.owners: dict[str, Any] = {}  # of formulas with delays
         self.drawn: set[str] = set()  # what has a random initial value
         self.start = {
             one.getSymbol(): self._formula(one, one, kind=Effect)
@@ -158,7 +164,7 @@ class _Reader:
             for one in self.model.getListOfSpecies()
             if one.getCompartment() in self.rules
             and one.getId() not in self.rules
-            and not _is_amount(one, self.model.getCompartment(one.getCompartment()))
+            and not is_amount(one, self.model.getCompartment(one.getCompartment()))
         }
         for name in self.over_size:
             if name in self.rate_rules:
@@ -179,6 +185,10 @@ class _Reader:
         }
         self.start |= {name: self.rules.pop(name) for name in self.following}
         self.laws = {one.getId(): self._law(one) for one in self.model.getListOfReactions()}
+        self.delays = Delays(
+            self._inlined, self._rate_of, self._copied, self.start, self.changes.assigned,
+            self._unused,
+        )  # fmt: skip
 
     # ---- formulas
 
@@ -194,7 +204,11 @@ class _Reader:
             raise self.document.refusal(owner, "it has no formula")
         with self.document.within(owner):
             expression = self.math.expression(holder.getMath(), renamed, kind)
-        self.used |= {name.removeprefix(RATE_OF) for name in expression.names}
+        names = set(expression.names)
+        for name in self.math.delayed.keys() - self.owners.keys():
+            self.owners[name] = owner
+            names |= {one for part in self.math.delayed[name] for one in part.names}
+        self.used |= {name.removeprefix(RATE_OF) for name in names}
         return expression
 
     def _settled(self, expression: Expression) -> Expression:
@@ -209,6 +223,8 @@ class _Reader:
                 replaced[name] = Expression(f"{name} / {self.over_size[name]}")
             elif name.startswith(RATE_OF):
                 replaced[name] = self._rate_of(name.removeprefix(RATE_OF))
+            elif name.startswith(DELAYED):
+                replaced[name] = self.delays.delayed(*self.math.delayed[name])
         return expression.substitute(replaced)
 
     def _rate_of(self, name: str) -> Expression | float:
@@ -225,13 +241,39 @@ class _Reader:
             return 0.0
         return self._of_quantity(species, self.changes.rate(name, self._law_of, False)) or 0.0
 
+    def _inlined(self, expression: Expression) -> Expression:
+        """A settled formula of a delay, with rules written out; what has not begun is marked."""
+        known = {**self.rules, **self.laws}
+        for _ in range(2 * len(known) + 2):
+            if expression.names.isdisjoint(known):
+                rates = [name for name in expression.names if name.startswith(RATE_OF)]
+                begun = {name: Expression(f"{name} * {BEGUN}") for name in rates}
+                expression = self._settled(expression.substitute(begun))
+                if expression.names.isdisjoint(known):
+                    return expression
+            expression = expression.substitute(known)
+        raise ModelError(f"its formula {expression.text:.60} has rules that depend on each other")
+
+    def _copied(self, name: str) -> None:
+        """Make what has a copy continuous, with all that its reactions change."""
+        more = self.changes.beside(name) - {*self.noted_real}
+        self.noted_real += sorted(more)
+        self.real |= more
+
+    def _unused(self, name: str) -> str:
+        """The name of a new parameter, which begins so."""
+        while self.model.getElementBySId(name) is not None or name in self.locals:
+            name += "_"
+        self.locals[name] = 0.0
+        return name
+
     def _law_of(self, reaction: str) -> Expression:
         return self._settled(self.laws[reaction])
 
     def _of_quantity(self, species: Any, rate: str) -> Expression | None:
         """A rate of change of an amount as one of what the species means in formulas."""
         name, place = species.getId(), self.model.getCompartment(species.getCompartment())
-        if name in self.over_size or _is_amount(species, place):
+        if name in self.over_size or is_amount(species, place):
             return Expression(rate) if rate else None
         size = place.getId()
         if rate:
@@ -274,6 +316,8 @@ class _Reader:
                 replaced[name] = 0.0
             elif name in self.rules:
                 replaced[name] = self._at_start(self.rules[name])
+            elif name in self.delays.of:
+                replaced[name] = self._at_start(Expression(self.delays.of[name]))
             elif (member := self.model.getSpecies(name)) is not None:
                 replaced[name] = self._initial(member)
         expression = expression.substitute(replaced)
@@ -309,7 +353,7 @@ class _Reader:
         """Initial value of a species: an amount or concentration, as its id means in formulas."""
         place = self.model.getCompartment(element.getCompartment())
         sized = place.isSetSize() or place.getId() in {*self.start, *self.rules}
-        amount = _is_amount(element, place)
+        amount = is_amount(element, place)
         if not sized and (not amount or element.isSetInitialConcentration()):
             raise self.document.refusal(
                 element, f"its concentration needs the size of {called(place)}, which has none"
@@ -332,7 +376,7 @@ class _Reader:
     def _species(self, element: Any, implied: set[str]) -> Species:
         place = self.model.getCompartment(element.getCompartment())
         apart = element.getId() in self.over_size or place.getId() in self.rules
-        quantity: Quantity = "amount" if apart or _is_amount(element, place) else "concentration"
+        quantity: Quantity = "amount" if apart or is_amount(element, place) else "concentration"
         notes = notes_of(element)
         with self.document.within(element):
             return Species(
@@ -353,9 +397,7 @@ class _Reader:
             raise self.document.refusal(reaction, "it has no kinetic law")
         renamed = {}
         for one in law.getListOfLocalParameters():
-            name = f"{reaction.getId()}_{one.getId()}"
-            while self.model.getElementBySId(name) is not None or name in self.locals:
-                name += "_"
+            name = self._unused(f"{reaction.getId()}_{one.getId()}")
             if not one.isSetValue():
                 raise self.document.refusal(one, f"it has no value in {called(reaction)}")
             renamed[one.getId()] = name
@@ -402,8 +444,8 @@ class _Reader:
 
     def _event(self, element: Any) -> Event | None:
         """An event; None if it has no condition, so that it never happens."""
-        trigger = element.getTrigger()
-        if trigger is None or not trigger.isSetMath():
+        trigger, delay, priority = element.getTrigger(), element.getDelay(), element.getPriority()
+        if not has_formula(trigger):
             return None
         assignments = {
             one.getVariable(): self._number(element, one, Effect)
@@ -414,17 +456,16 @@ class _Reader:
             assignments[name] = Expression(
                 f"({written(assignments[name])}) * {self.over_size[name]}"
             )
-        condition = self._settled(self._formula(element, trigger))
-        if not is_condition(condition):  # a number is true unless it is zero
-            condition = Expression(f"({condition.text}) != 0")
+        condition = self._formula(element, trigger)
         with self.document.within(element):
+            condition = self._settled(condition)
+            if not is_condition(condition):  # a number is true unless it is zero
+                condition = Expression(f"({condition.text}) != 0")
             return Event(
                 condition,
                 assignments,
-                self._number(element, element.getDelay()) if _given(element.getDelay()) else 0.0,
-                self._number(element, element.getPriority())
-                if _given(element.getPriority())
-                else None,
+                self._number(element, delay) if has_formula(delay) else 0.0,
+                self._number(element, priority) if has_formula(priority) else None,
                 persistent=not trigger.isSetPersistent() or trigger.getPersistent(),
                 initially_true=not trigger.isSetInitialValue() or trigger.getInitialValue(),
                 values_from_trigger=element.getUseValuesFromTriggerTime(),
@@ -434,7 +475,9 @@ class _Reader:
     def _number(
         self, owner: Any, holder: Any, kind: type[Expression] = Expression
     ) -> float | Expression:
-        expression = self._settled(self._formula(owner, holder, kind=kind))
+        expression = self._formula(owner, holder, kind=kind)
+        with self.document.within(owner):
+            expression = self._settled(expression)
         constant = not (expression.names or expression.draws)
         return float(expression.evaluate({})) if constant else expression
 
@@ -473,7 +516,10 @@ class _Reader:
 
     def network(self, default: str | None, split: bool) -> ReactionNetwork:
         """The network that the document describes."""
-        model = self.model
+        model, delays = self.model, self.delays
+        for name, owner in self.owners.items():
+            with self.document.within(owner):
+                delays.delayed(*self.math.delayed[name])
         drawn = self._drawn()
         always = Expression("1 > 0")
         events = [
@@ -481,6 +527,8 @@ class _Reader:
             for name, formula in drawn.items()
         ]
         events += [one for one in map(self._event, model.getListOfEvents()) if one is not None]
+        if delays.assignments:
+            events.append(Event(always, delays.assignments, name=delays.begin, at_begin=True))
         self.drawn = set(drawn)
         places = [one for one in model.getListOfCompartments() if one.getId() not in self.rules]
         compartments = [self._compartment(one) for one in places]
@@ -508,7 +556,7 @@ class _Reader:
         for name, number in self.changes.parameters.items():
             parameters[name] = self._value(model.getElementBySId(name), number)
         rate_rules = {name: self._settled(rule) for name, rule in self.rate_rules.items()}
-        rate_rules |= self._flows()
+        rate_rules |= {**self._flows(), **delays.rates}
         fixed = {*parameters, *(place.name for place in compartments)}
         reactions = [
             reaction
@@ -551,12 +599,3 @@ def _renamed(reaction: Reaction, names: Mapping[str, str]) -> Reaction:
         name=reaction.name,
         **rate,
     )
-
-
-def _given(element: Any) -> bool:
-    return element is not None and bool(element.isSetMath())
-
-
-def _is_amount(element: Any, place: Any) -> bool:
-    points = place.isSetSpatialDimensions() and place.getSpatialDimensionsAsDouble() == 0
-    return bool(element.getHasOnlySubstanceUnits() or points)

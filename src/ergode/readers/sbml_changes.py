@@ -28,11 +28,11 @@ class Changes:
     ) -> None:
         self._document, self._model = document, document.model
         self._start, self._rules = start, rules
-        self._moved = {
-            *rate_rules,
-            *(one.getVariable() for event in self._model.getListOfEvents()
-              for one in event.getListOfEventAssignments()),
+        self.assigned = {
+            one.getVariable() for event in self._model.getListOfEvents()
+            for one in event.getListOfEventAssignments()
         }  # fmt: skip
+        self._moved = {*rate_rules, *self.assigned}
         # Stoichiometries with an id: numbers, and those that become parameters.
         self.numbers: dict[str, float] = {}
         self.parameters: dict[str, float | None] = {}
@@ -107,6 +107,11 @@ class Changes:
     def _is_held(self, name: str) -> bool:
         species = self._model.getSpecies(name)
         return bool(species.getBoundaryCondition() or species.getConstant())
+
+    def beside(self, name: str) -> set[str]:
+        """What the reactions change that change a species, with itself."""
+        sides = [{*left, *right} for left, right in self.sides.values()]
+        return {one for names in sides if name in names for one in names if not self._is_held(one)}
 
     def rate(self, name: str, law: Callable[[str], Expression], only_flowing: bool) -> str:
         """Amount of a species per time that reactions make; empty if they make none."""

@@ -172,6 +172,17 @@ def called(element: Any) -> str:
     return f"{words} '{name}'" if name else words
 
 
+def has_formula(element: Any) -> bool:
+    """Whether there is an element, with a formula."""
+    return element is not None and bool(element.isSetMath())
+
+
+def is_amount(species: Any, place: Any) -> bool:
+    """Whether the name of a species in formulas is an amount, not a concentration."""
+    points = place.isSetSpatialDimensions() and place.getSpatialDimensionsAsDouble() == 0
+    return bool(species.getHasOnlySubstanceUnits() or points)
+
+
 def notes_of(element: Any) -> dict[str, str]:
     """The notes that `write_sbml` attached to an element."""
     annotation = element.getAnnotation()
