@@ -81,7 +81,10 @@ def paths(field, method, per_step, finest=64, **options):
     )["state"].values[:, -1, 0]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "order"), [("euler-maruyama", 0.5), ("milstein", 1.0)])
+@pytest.mark.parametrize(
+    ("method", "order"),
+    [("euler-maruyama", 0.5), ("implicit-euler-maruyama", 0.5), ("milstein", 1.0)],
+)
 def test_strong_order_with_multiplicative_noise(method, order):
     options = {"initial": {"y": 1.0, "w": 0.0}, "parameters": {"drift": 0.5, "noise": 0.8}}
     steps = (4, 8, 16)
@@ -93,6 +96,20 @@ def test_strong_order_with_multiplicative_noise(method, order):
     errors = [np.abs(states - exact).mean() for states in found[1:]]
     slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
     assert slope == pytest.approx(order, abs=0.15)
+
+
+def test_a_stiff_drift_is_damped():
+    """(1 + stiffness h) y1 = (1 + noise W) y0; the other variable is a Wiener process."""
+    stiff, h, noise, n = 1e6, 1 / 4, 0.8, 20_000
+    y, w = solve(
+        GBM, method="implicit-euler-maruyama", times=[0.0, h, 1.0], step=h, replicates=n, seed=4,
+        initial={"y": 1.0, "w": 0.0}, parameters={"drift": -stiff, "noise": noise},
+    )["state"].values[:, 1:].transpose(2, 1, 0)  # fmt: skip
+    factor = (1 + stiff * h) * y[0]
+    assert factor.mean() == pytest.approx(1.0, abs=5 * factor.std() / math.sqrt(n))
+    assert factor.std() == pytest.approx(noise * math.sqrt(h), rel=5 / math.sqrt(2 * n))
+    assert (np.abs(y[1]) < 1e-18).all()
+    assert w[1].var() == pytest.approx(1.0, rel=5 * math.sqrt(2 / n))
 
 
 def test_strong_order_with_additive_noise():
@@ -325,6 +342,8 @@ def test_paths_are_keyed():
     [
         (OU, {"method": "rk4", "step": 0.1}, "choose 'euler-maruyama'"),
         (GBM, {"method": "sra1", "step": 0.1}, "noise that depends on time and parameters alone"),
+        (STRATONOVICH, {"method": "implicit-euler-maruyama", "step": 0.1}, "in the sense of Ito"),
+        (OU, {"method": "implicit-euler-maruyama"}, "has steps of one size: give a step"),
         (OU, {"step": 0.1, "noise_per_step": 65}, "noise_per_step is 65; expected 1 to 64"),
         (OU, {"step": 0.1, "replicates": 0}, "replicates is 0"),
     ],
