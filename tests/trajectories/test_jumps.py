@@ -209,14 +209,13 @@ def test_a_cuda_kernel_compiles(compiles_to_registers, cuda_arguments):
     [
         ([Scheduled([0.0, 1.0], give)], {}, "is at 0, and the run begins at 0"),
         ([Jump("spiking", excite)], {}, "is 'spiking', which is no parameter"),
-        ([Jump("base", excite)], {"most": 1.0}, "which is -1 in a trajectory"),
+        ([Jump("base", excite)], {}, "which is -1 in a trajectory"),
         (EVENTS, {"observe_from": 1.0}, "event 'reset' has draws by the number of its occurrence"),
         ([Scheduled([1.0], give)], {"times": [1.0, 0.0]}, "'scheduled' is no ZeroCrossing"),
     ],
 )
 def test_refusals_of_runs(events, options, message):
     given = {"back": 2.0, "base": -1.0, "rise": 0.8, "clearance": 0.5, "most": 1.0}
-    options = {name: one for name, one in options.items() if name != "most"}
     with pytest.raises(ergode.ErgodeError, match=message):
         ergode.trajectories.integrate(
             THREE, parameters=given, device="cpu", events=events,

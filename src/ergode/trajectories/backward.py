@@ -48,17 +48,14 @@ def reversed_events(events: Sequence[Event]) -> tuple[ZeroCrossing, ...]:
 
     Raises a PlanError if one is no crossing.
     """
+    made = []
     for event in events:
         if not isinstance(event, ZeroCrossing):
             raise PlanError(f"times descend, and event '{event.name}' is no ZeroCrossing")
-    return tuple(
-        replace(
-            event,
-            function=_of_time(event.function, "(t, y, p)"),
-            effect=None if event.effect is None else _of_time(event.effect, "(t, y, p)"),
-        )
-        for event in events
-    )
+        effect = None if event.effect is None else _of_time(event.effect, "(t, y, p)")
+        function = _of_time(event.function, "(t, y, p)")
+        made.append(replace(event, function=function, effect=effect))
+    return tuple(made)
 
 
 def reversed_observables(observables: Sequence[Any], field: VectorField) -> tuple[Any, ...]:

@@ -274,13 +274,12 @@ def check_jumps(events: Sequence[Event], rows: Mapping[str, np.ndarray], begin: 
     Raises a ModelError if a rate is negative, or a time not after `begin`.
     """
     for event in events:
-        least = 0.0
-        if isinstance(event, Jump) and isinstance(event.bound, str):
-            least = float(np.min(rows[event.bound]))
+        is_named = isinstance(event, Jump) and isinstance(event.bound, str)
+        least = float(np.min(rows[event.bound])) if is_named else 0.0  # type: ignore[union-attr]
         if least < 0.0:
             raise ModelError(
-                f"the rate of event '{event.name}' is the parameter '{event.bound}', which is "
-                f"{least:g} in a trajectory; expected no negative one"
+                f"the rate of event '{event.name}' is a parameter, which is {least:g} in a "
+                "trajectory; expected no negative one"
             )
         if isinstance(event, Scheduled) and event.times[0] <= begin:
             raise ModelError(
