@@ -121,7 +121,7 @@ def test_vector_fields(method, steps, precision):
     one = trajectory_methods.METHODS.get(method)
     if one is not None and (one.stabilised or one.matrix_free):
         pytest.skip("for variables that are arrays: test_arrays")
-    noise = method in ("euler-maruyama", "milstein", "sra1")
+    noise = one is not None and one.scheme > 0
     options = {"step": 1 / 256} if steps == "step" else {"rtol": 1e-5}
     found = on_both(
         lambda **given: ergode.trajectories.integrate(NOISY if noise else PLAIN, **given),

@@ -20,6 +20,7 @@ def test_codes_are_for_ever_and_say_what_they_mean():
         ("DELAY_OUT_OF_RANGE", 9), ("INVALID_INPUT", 10), ("NO_ROOM", 11),
         ("OUT_OF_LATTICE", 12), ("IMPOSSIBLE", 13), ("INTERRUPTED", 14), ("SKIPPED", 15),
         ("NEGATIVE_RATE", 16), ("NO_SOLUTION", 17), ("ALL_BORN", 18),
+        ("RATE_OUT_OF_RANGE", 19),
     ]  # fmt: skip
     assert {s.name for s in Status if not s.is_error} == {
         "DONE", "EXTINCT", "STOPPED", "SKIPPED",

@@ -44,6 +44,10 @@ class Status(IntEnum):
         "All unborn nodes were born before the last time, and later births would be lost; use more "
         "unborn nodes, in a network with as many more, or an earlier end.",
     )
+    RATE_OUT_OF_RANGE = (
+        19,
+        "The rate of a jump was negative, or above the bound that was given for it.",
+    )
 
     @property
     def is_error(self) -> bool:

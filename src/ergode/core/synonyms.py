@@ -52,6 +52,7 @@ _OTHERS = {
     "verlet": "leapfrog velocityverlet stormerverlet symplectic",
     "kahan-li6": "yoshida yoshida6",
     "euler-maruyama": "em sde ito maruyama",
+    "implicit-euler-maruyama": "implicitem driftimplicit",
     "milstein": "rkmil",
     "sra1": "sra sosra",
     # methods of reaction networks

@@ -8,14 +8,16 @@ from ergode.trajectories.analysis.sensitivities import sensitivities
 from ergode.trajectories.analysis.series import recurrence, winding_number, zero_one_test
 from ergode.trajectories.continuation.branch import branch
 from ergode.trajectories.delays.history import History
-from ergode.trajectories.events import ZeroCrossing
+from ergode.trajectories.events import Jump, Scheduled, ZeroCrossing
 from ergode.trajectories.integrate import integrate
 from ergode.trajectories.observables import Maximum, Mean, Minimum, Observable, TimeAbove
+from ergode.trajectories.sliding import sliding_field
 
 __all__ = [
-    "History", "Maximum", "Mean", "Minimum", "Observable", "TimeAbove", "ZeroCrossing", "basins",
-    "bifurcation_diagram", "branch", "fit", "integrate", "lyapunov_spectrum", "poincare_section",
-    "recurrence", "sensitivities", "winding_number", "zero_one_test",
+    "History", "Jump", "Maximum", "Mean", "Minimum", "Observable", "Scheduled", "TimeAbove",
+    "ZeroCrossing", "basins", "bifurcation_diagram", "branch", "fit", "integrate",
+    "lyapunov_spectrum", "poincare_section", "recurrence", "sensitivities", "sliding_field",
+    "winding_number", "zero_one_test",
 ]  # fmt: skip
 
 suggest_all(globals(), __all__)

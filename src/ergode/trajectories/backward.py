@@ -16,7 +16,7 @@ from ergode.core.compiler.syntax import function_from_text
 from ergode.core.errors import PlanError
 from ergode.models.fields.inputs import Input
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.events import ZeroCrossing
+from ergode.trajectories.events import Event, ZeroCrossing
 from ergode.trajectories.observables import Observable
 from ergode.trajectories.runs import Found
 
@@ -43,16 +43,19 @@ def reversed_field(field: VectorField) -> VectorField:
     return VectorField(function, field.variables, turned, mass=field.mass)
 
 
-def reversed_events(events: Sequence[ZeroCrossing]) -> tuple[ZeroCrossing, ...]:
-    """Events as functions of s; their directions follow the order of the integration."""
-    return tuple(
-        replace(
-            event,
-            function=_of_time(event.function, "(t, y, p)"),
-            effect=None if event.effect is None else _of_time(event.effect, "(t, y, p)"),
-        )
-        for event in events
-    )
+def reversed_events(events: Sequence[Event]) -> tuple[ZeroCrossing, ...]:
+    """Events as functions of s; their directions follow the order of the integration.
+
+    Raises a PlanError if one is no crossing.
+    """
+    made = []
+    for event in events:
+        if not isinstance(event, ZeroCrossing):
+            raise PlanError(f"times descend, and event '{event.name}' is no ZeroCrossing")
+        effect = None if event.effect is None else _of_time(event.effect, "(t, y, p)")
+        function = _of_time(event.function, "(t, y, p)")
+        made.append(replace(event, function=function, effect=effect))
+    return tuple(made)
 
 
 def reversed_observables(observables: Sequence[Any], field: VectorField) -> tuple[Any, ...]:

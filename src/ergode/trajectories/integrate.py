@@ -46,9 +46,16 @@ from ergode.trajectories.arrays.watched import check_watched
 from ergode.trajectories.consistent import consistent_rows
 from ergode.trajectories.delays.history import initial_history
 from ergode.trajectories.delays.mesh import have_common_step
-from ergode.trajectories.events import ZeroCrossing, check_events
+from ergode.trajectories.events import (
+    Event,
+    Jump,
+    ZeroCrossing,
+    check_events,
+    check_jumps,
+    is_random,
+)
 from ergode.trajectories.labels import check_step_labels, dataset
-from ergode.trajectories.methods import MethodName, choose
+from ergode.trajectories.methods import Choice, MethodName, choose
 from ergode.trajectories.observables import check_observables
 from ergode.trajectories.steppers.noise import Paths
 from ergode.trajectories.tolerances import check_steps, check_tolerances, step_of_noise
@@ -98,7 +105,7 @@ def integrate(
     step: float | None = None,
     rtol: float | None = None,
     atol: float | ArrayLike | Mapping[str, ArrayLike] | None = None,
-    events: Sequence[ZeroCrossing] = (),
+    events: Sequence[Event] = (),
     record: int = 1,
     observables: Sequence[Any] = (),
     observe_from: float | None = None,
@@ -190,6 +197,8 @@ def integrate(
         - ``"suzuki-umeno8"``: Suzuki and Umeno's symplectic method of order 8; for long times, to
           10 digits and more
         - ``"euler-maruyama"``: Euler's method with noise, of strong order 1/2; for any noise
+        - ``"implicit-euler-maruyama"``: Euler's method with noise and an implicit drift, of strong
+          order 1/2; for noise and a stiff drift
         - ``"milstein"``: Milstein's method, of strong order 1; for noise that depends on its own
           variable only, not on delayed values
         - ``"sra1"``: Roessler's method, of strong order 3/2; for additive noise, which does not
@@ -199,9 +208,9 @@ def integrate(
         that divides all its delays; without delays, one that divides ``times[-1] - times[0]``.
         With noise it divides the times between `times`, too, if one from half this size on does:
         within a step, a noisy path is a straight line. Without it, ``"milstein"`` and ``"sra1"``
-        take adaptive steps, for named variables without delays and without events that act. If
-        variables are arrays, steps divide the time between two sums of delays. The default is
-        adaptive steps, which the tolerances control.
+        take adaptive steps, for named variables without delays. If variables are arrays, steps
+        divide the time between two sums of delays. The default is adaptive steps, which the
+        tolerances control.
     rtol : float, optional
         Relative tolerance of adaptive steps; default 1e-6, with noise 1e-3. It must be at least
         four times the machine epsilon of the `precision` (8.9e-16, in float32 4.8e-7). Methods with
@@ -220,8 +229,9 @@ def integrate(
         ``{"v": 1e-3}``, and the others keep 1e-9. For a variable that is an array it is a number or
         an array of its shape. Paths with noise that pass zero need thousands of steps with the
         default: give the error that is allowed there.
-    events : sequence of ZeroCrossing
-        Events to count, record, act on or stop at. Two crossings within one step are found if the
+    events : sequence of ZeroCrossing, Scheduled and Jump
+        Events to count, record, act on or stop at: crossings of a function, lists of times, and
+        jumps at random times. Two crossings within one step are found if the
         event function is nearly polynomial there, as for thresholds of variables. If the function
         changes faster than the state, give `max_step` or a smaller `step`.
     record : int
@@ -344,7 +354,7 @@ def integrate(
     events = tuple(sequence("events", events, "ZeroCrossing"))
     observables = tuple(sequence("observables", observables, "observables"))
     if field.arrays is None:
-        events = check_events(events, field)
+        events = check_events(events, field, only_crossings=False)
         observables = check_observables(observables, field)
     else:
         if every_step or dense_output:
@@ -360,7 +370,8 @@ def integrate(
             )
     layout = _layout(field, initial, {} if parameters is None else parameters, dense_output)
     attrs: dict[str, Any] = {}
-    if field.diffusion is not None and layout.dims:
+    has_draws = any(map(is_random, events))
+    if (field.diffusion is not None or has_draws) and layout.dims:
         attrs["common_random_numbers"] = int(common_random_numbers)
     first, numbers, sharers = whole.first_row, range(0), 1
     if common_random_numbers:  # of one replicate, or of all trajectories
@@ -370,6 +381,7 @@ def integrate(
         first, layout = numbers.start * layout.count, replicated(layout, numbers)
     rows = {name: layout.rows[name] for name in (*field.variables, *field.parameters)}
     check_inputs(model.parameters, rows, grid)
+    check_jumps(events, rows, float(grid[0]))
     if field.mass is not None:
         if any(one.effect is not None for one in events):
             raise PlanError("effects of events with a mass matrix would leave the conditions")
@@ -385,6 +397,8 @@ def integrate(
         field, method, step, watched=bool(events or observables or every_step or dense_output),
         free=not common or known.sampled or known.breakpoints.size > 0,
     )  # fmt: skip
+    if has_draws or not all(isinstance(event, ZeroCrossing) for event in events):
+        chosen = _for_jumps(chosen, events, field, step, observe_from)
     control = Control(
         rtol=rtol,
         atol=tolerance,
@@ -404,10 +418,6 @@ def integrate(
             integer("noise_per_step", noise_per_step, 1, 64), first, sharers,
         ), progress,
     )  # fmt: skip
-    if chosen.method.scheme and step is None and control.acts:
-        raise PlanError(
-            "adaptive steps with noise do not support events that act or stop: give a step"
-        )
     if field.is_neutral and (known.jumps or any(event.effect is not None for event in events)):
         raise PlanError(
             "with a delayed derivative the state may not jump: a history ends with the initial "
@@ -452,6 +462,36 @@ def integrate(
 
     facts = log.choice(chosen.method.name, chosen.reason, problem.device)
     return Job(compute, facts, runs.why_undivided(field, rows, history, chosen))
+
+
+def _for_jumps(
+    chosen: Choice, events: Sequence[Event], field: VectorField, step: float | None,
+    observe_from: float | None,
+) -> Choice:  # fmt: skip
+    """The choice of a method for events that are no crossings, or whose effects take draws.
+
+    Draws are those of a trajectory's place among all, so no trajectory is repeated among others.
+
+    Raises a PlanError if this run has none of these events.
+    """
+    if field.arrays is not None or chosen.is_wide or chosen.method.is_long(field):
+        raise PlanError(
+            f"Scheduled, Jump and effects with draws are for up to 16 variables by methods for "
+            f"stiff equations and 100 by others, and the field has {field.size:,}"
+        )
+    draws = [event.name for event in events if is_random(event)]
+    if draws and field.delays and step is None:
+        raise PlanError(
+            f"event '{draws[0]}' depends on draws, and the field has delays: give a step"
+        )
+    counted = [event.name for event in events if is_random(event) and not isinstance(event, Jump)]
+    if counted and observe_from is not None:
+        raise PlanError(
+            f"event '{counted[0]}' has draws by the number of its occurrence, and those before "
+            "observe_from are not counted; leave it out"
+        )
+    stays = not draws and (chosen.otherwise is None or not chosen.otherwise.is_wide(field))
+    return chosen if stays else replace(chosen, otherwise=None)
 
 
 def _layout(

@@ -25,7 +25,7 @@ from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, Rosen
 MethodName = Literal[
     "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rkc2", "rosenbrock23", "rodas5p",
     "rodas5p-krylov", "kvaerno5", "verlet", "blanes-moan4", "kahan-li6", "suzuki-umeno8",
-    "euler-maruyama", "milstein", "sra1",
+    "euler-maruyama", "implicit-euler-maruyama", "milstein", "sra1",
 ]  # fmt: skip
 
 # With delays, the quintic interpolant of the history limits the order of a method.
@@ -224,6 +224,18 @@ def sra1_limits(field: VectorField) -> str | None:
     )
 
 
+def implicit_limits(field: VectorField) -> str | None:
+    """Why ``"implicit-euler-maruyama"`` does not support a field, or None."""
+    size = len(field.variables)
+    if field.arrays is None and size <= _STIFF_VARIABLES and not field.delays:
+        if field.interpretation == "ito":
+            return None
+        return "is for noise in the sense of Ito; choose 'euler-maruyama'"
+    return (
+        f"is for up to {_STIFF_VARIABLES} named variables without delays; choose 'euler-maruyama'"
+    )
+
+
 def milstein_limits(field: VectorField) -> str | None:
     """Why ``"milstein"`` does not support the noise of a field, or None."""
     depends = mixed_noise(field)
@@ -295,8 +307,9 @@ def _noisy(name: str, summary: str, use: str, order: float, scheme: int, **more:
         stepper.DENSE: ((1.0,),), noise.SCHEME: scheme, stepper.ERROR_ORDER: max(order, 1.0)
     }  # fmt: skip
     adapts = order > 0.5  # the error estimate is that of Euler's method
+    stiff = name.startswith("implicit")
     tableau = tableaus.EULER
-    return Method(name, summary, use, order, adapts, False, bindings, tableau, scheme, **more)
+    return Method(name, summary, use, order, adapts, stiff, bindings, tableau, scheme, **more)
 
 
 _KVAERNO5 = {
@@ -366,6 +379,10 @@ METHODS = {
         _noisy(
             "euler-maruyama", "Euler's method with noise, of strong order 1/2", "any noise", 0.5,
             1, why_automatic=_auto_euler_maruyama,
+        ),
+        _noisy(
+            "implicit-euler-maruyama", "Euler's method with noise and an implicit drift, of strong "
+            "order 1/2", "noise and a stiff drift", 0.5, 1, noise_limits=implicit_limits,
         ),
         _noisy(
             "milstein", "Milstein's method, of strong order 1",

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import ergode
 from ergode.trajectories import ZeroCrossing
@@ -50,8 +51,8 @@ def level(t, y, p):
     return y[0] - 0.5
 
 
-def reset(t, y, p):
-    return (0.0,)
+def begin_again(t, y, p):
+    return (1.0,)
 
 
 NAMES = ["x"], ["rate", "noise"]
@@ -138,6 +139,22 @@ def test_a_path_that_stays_calm_takes_fewer_steps():
     assert found["event_count"][0, 0] == 0
 
 
+@DEVICES
+def test_passages_that_act_have_their_law(device):
+    """log(x) is noise W.  From 1 to 1/2, n times: as W from 0 to n log(2) / noise."""
+    n, noise = 10_000, 0.8
+    found = solve(
+        GBM, replicates=n, initial={"x": 1.0}, parameters={"rate": noise**2 / 2, "noise": noise},
+        events=[ZeroCrossing(level, -1, begin_again)], rtol=2e-3, device=device,
+    )  # fmt: skip
+    passages = found["event_count"].values[:, 0].astype(int)
+    at_least = np.array([1.0, *(2 * scipy.stats.norm.sf(k * math.log(2) / noise)
+                                for k in (1, 2, 3))])  # fmt: skip
+    known = n * -np.diff([*at_least, 0.0])
+    observed = [*np.bincount(passages, minlength=3)[:3], (passages > 2).sum()]
+    assert scipy.stats.chisquare(observed, known).pvalue > 1e-6
+
+
 def test_stratonovich_noise_obeys_the_usual_rules():
     usual = ergode.VectorField(
         growth, *NAMES, diffusion=growth_noise, interpretation="stratonovich"
@@ -158,11 +175,6 @@ def test_cuda_kernels_compile(compiles_to_registers):
     [
         (OU, {"method": "euler-maruyama"}, "'euler-maruyama' has steps of one size: give a step"),
         (LATE, {}, "adaptive steps for named variables without delays: give a step"),
-        (
-            OU,
-            {"events": [ZeroCrossing(level, effect=reset)]},
-            "events that act or stop: give a step",
-        ),
         (OU, {"noise_per_step": 2}, "steps are adaptive"),
     ],
 )

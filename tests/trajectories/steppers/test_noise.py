@@ -47,10 +47,6 @@ def threshold(t, y, p):
     return y[0] - 1.0
 
 
-def reset(t, y, p):
-    return (0.0,)
-
-
 def drift(t, y, p):
     return (p[0],)
 
@@ -81,18 +77,36 @@ def paths(field, method, per_step, finest=64, **options):
     )["state"].values[:, -1, 0]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "order"), [("euler-maruyama", 0.5), ("milstein", 1.0)])
+@pytest.mark.parametrize(
+    ("method", "order"),
+    [("euler-maruyama", 0.5), ("implicit-euler-maruyama", 0.5), ("milstein", 1.0)],
+)
 def test_strong_order_with_multiplicative_noise(method, order):
     options = {"initial": {"y": 1.0, "w": 0.0}, "parameters": {"drift": 0.5, "noise": 0.8}}
     steps = (4, 8, 16)
-    found = [paths(GBM, method, m, **options) for m in (1, *steps)]
+    found = [paths(GBM, method, m, **options) for m in steps]
     # The exact path has the first variable's process: y0 exp((drift - noise^2 / 2) t + noise W),
     # with W got from a field whose first variable it is.
     w = paths(OU, "euler-maruyama", 1, initial={"y": 0.0}, parameters={"rate": 0.0, "noise": 1.0})
     exact = np.exp(0.5 - 0.32 + 0.8 * w)
-    errors = [np.abs(states - exact).mean() for states in found[1:]]
+    errors = [np.abs(states - exact).mean() for states in found]
     slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
     assert slope == pytest.approx(order, abs=0.15)
+
+
+def test_a_stiff_drift_is_damped():
+    """(1 + stiffness h) y1 = (1 + noise W) y0; the other variable is a Wiener process."""
+    stiff, h, noise, n = 1e6, 1 / 4, 0.8, 20_000
+    y, w = solve(
+        GBM, method="implicit-euler-maruyama", times=[0.0, h, 1.0], step=h, replicates=n, seed=4,
+        initial={"y": 1.0, "w": 0.0}, parameters={"drift": -stiff, "noise": noise},
+        noise_per_step=2,
+    )["state"].values[:, 1:].transpose(2, 1, 0)  # fmt: skip
+    factor = (1 + stiff * h) * y[0]
+    assert factor.mean() == pytest.approx(1.0, abs=5 * factor.std() / math.sqrt(n))
+    assert factor.std() == pytest.approx(noise * math.sqrt(h), rel=5 / math.sqrt(2 * n))
+    assert (np.abs(y[1]) < 1e-18).all()
+    assert w[1].var() == pytest.approx(1.0, rel=5 * math.sqrt(2 / n))
 
 
 def test_strong_order_with_additive_noise():
@@ -240,22 +254,6 @@ def test_events_and_observables_do_not_change_a_noisy_path():
         assert (watched["observed"].values[:, 1] >= plain.max(axis=(1, 2)) - 1e-12).all()
 
 
-def test_integrate_and_fire():
-    """A Wiener process with drift that is set back at a threshold: a renewal process.
-
-    Between resets it takes threshold / drift on average, with steps of any size.
-    """
-    span, count = 40.0, 3000
-    result = solve(
-        NEURON, method="euler-maruyama", times=[0.0, span], step=1 / 4, replicates=count, seed=7,
-        initial={"y": 0.0}, parameters={"rate": 1.0, "noise": 1.0},
-        events=[ZeroCrossing(threshold, 1, reset)],
-    )  # fmt: skip
-    fired = result["event_count"].values[:, 0]
-    # Renewal theory: mean and variance of an interval are 1, so that the first two terms cancel.
-    assert fired.mean() == pytest.approx(span, abs=5 * fired.std() / math.sqrt(count))
-
-
 @pytest.mark.parametrize("step", [1.0, 1 / 16])
 def test_first_passage_of_a_wiener_process(step):
     """It passes 1 before the time t with probability 2 P(W(t) > 1), by the reflection principle."""
@@ -325,6 +323,8 @@ def test_paths_are_keyed():
     [
         (OU, {"method": "rk4", "step": 0.1}, "choose 'euler-maruyama'"),
         (GBM, {"method": "sra1", "step": 0.1}, "noise that depends on time and parameters alone"),
+        (STRATONOVICH, {"method": "implicit-euler-maruyama", "step": 0.1}, "in the sense of Ito"),
+        (OU, {"method": "implicit-euler-maruyama"}, "has steps of one size: give a step"),
         (OU, {"step": 0.1, "noise_per_step": 65}, "noise_per_step is 65; expected 1 to 64"),
         (OU, {"step": 0.1, "replicates": 0}, "replicates is 0"),
     ],

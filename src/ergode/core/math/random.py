@@ -55,6 +55,7 @@ BIRTH = np.uint32(46)
 WIENER_TREE = np.uint32(47)
 PARTITION = np.uint32(48)
 PLACE = np.uint32(49)
+JUMP_TIME = np.uint32(50)
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)

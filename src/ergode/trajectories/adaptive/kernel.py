@@ -27,6 +27,7 @@ from ergode.trajectories.adaptive.lanes import (
     leave_cell,
     load,
     look_into,
+    set_due,
     start_in,
     try_steps,
     workspace,
@@ -63,7 +64,14 @@ from ergode.trajectories.adaptive.step import (
 )
 from ergode.trajectories.delays import shared_mesh
 from ergode.trajectories.delays.history_ring import JUMPS
-from ergode.trajectories.delays.own_mesh import begin_free, note_break, over_knot, pass_goal
+from ergode.trajectories.delays.own_mesh import (
+    begin_free,
+    cut_cell,
+    note_break,
+    over_knot,
+    pass_goal,
+    width_of_path,
+)
 from ergode.trajectories.delays.segments import (
     CELLS,
     CUT,
@@ -107,6 +115,7 @@ from ergode.trajectories.steppers.inside_step import (
 from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.observing import OBSERVED, SEEN, begin_observing, observed
 from ergode.trajectories.steppers.stepper import ADAPTS, completed
+from ergode.trajectories.steppers.timed import TIMED, next_time
 
 # ---- CUDA: one thread per trajectory
 
@@ -329,10 +338,16 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         number, cut = np.int64(n), np.int64(0)
     else:
         number, cut = stored.whole[NUMBER, me], stored.whole[CUT, me]
-    noise = (run.source, run.offset + me, number, cut, stored.width)
     soonest = run.times[cursor] if cursor < run.times.size else real(INFINITY)
+    due, until, width = real(INFINITY), goal, stored.width
+    if len(TIMED) > 0:
+        due = next_time(t, p, run.origin, run.source, run.offset + me)
+        until = min(goal, due)
+    if SCHEME > 0 and ADAPTS and not SHARED:
+        width = width_of_path(goal, until, stored)
+    noise = (run.source, run.offset + me, number, cut, width)
     size, t1, y1, f1, k, log_error = attempt(
-        t, h, goal, soonest, last_step_rejected, y, f, history, p, run.rtol, run.atol, noise
+        t, h, until, soonest, last_step_rejected, y, f, history, p, run.rtol, run.atol, noise
     )
     kept = log_error <= 0.0
     way, short = size, False
@@ -344,6 +359,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
             looked = looked or may_happen(gaps_at_nodes(g, g1, inside)) or begins_on_surface(g)
             if BRIDGES:
                 looked = looked or may_pass(g, g1, inside)
+        looked = looked or t1 >= due
         if LOGS_INSIDE:
             entire = completed(t, size, y, k, history, p)
             log_inside(kept_count + 1, size, entire, out.step_log, me)
@@ -351,6 +367,8 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         outcome, which = DONE, np.int64(-1)
         if looked:
             inside = DenseStep(t, size, y, k, history, p)
+            if SCHEME > 0 and ADAPTS:  # a cell has several steps
+                noise = (run.source, run.offset + me, kept_count, cut, width)
             t2, y2, f2, y1, f1, g1, cursor, which, outcome = settle(
                 inside, (t1, y1, f1), g, g1, me, cursor, run, out, noise
             )
@@ -361,6 +379,8 @@ def _one_step(at, goal, history, p, n, stored, run, out):
             f1, g1 = note_break(
                 which, t2, y2, f2, y1, f1, g1, history, p, stored, run.rtol, run.atol
             )
+        if len(TIMED) > 0 and SCHEME > 0 and which < 0 and t1 >= due:
+            cut_cell(t1, stored)
         way = t2 - t
         short = t2 < t1
         t, y, f, g = t2, y1, f1, g1
@@ -465,6 +485,7 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, storage):
                     working[lane] = 0
                 if working[lane] == 1 and storage.kept.counts[STAGE, who[lane]] == UNDER_WAY:
                     take_up(lane, who[lane], run, lanes, storage)
+                    set_due(lane, who[lane], run, lanes)
                 count += np.int64(working[lane])
         if SHARED:
             enter_cell(n, now, run, lanes)
@@ -508,6 +529,7 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, storage):
                             load(lane, following, run, lanes, out)
                             if RESUMES and storage.kept.counts[STAGE, following] == UNDER_WAY:
                                 take_up(lane, following, run, lanes, storage)
+                                set_due(lane, following, run, lanes)
                             else:
                                 start_in(lane, following, run, lanes)
                             following += 1

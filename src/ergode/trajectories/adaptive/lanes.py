@@ -21,6 +21,7 @@ from ergode.trajectories.adaptive.step import (
     NO_SOLUTION,
     NOT_FINITE,
     OUTSIDE,
+    RATE_OUT_OF_RANGE,
     STEP_TOO_SMALL,
     STOPPED,
     attempt,
@@ -32,9 +33,8 @@ from ergode.trajectories.adaptive.step import (
     retried,
     settle,
 )
-from ergode.trajectories.delays import shared_mesh
+from ergode.trajectories.delays import own_mesh, shared_mesh
 from ergode.trajectories.delays.history_ring import DELAYED, JUMPS, slot_count
-from ergode.trajectories.delays.own_mesh import begin_free, note_break, over_knot, pass_goal
 from ergode.trajectories.delays.segments import (
     CELLS,
     CUT,
@@ -81,8 +81,10 @@ from ergode.trajectories.steppers.inside_step import (
     may_happen,
     met_here,
 )
+from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.observing import OBSERVED, SEEN, begin_observing, observed
 from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, completed
+from ergode.trajectories.steppers.timed import TIMED, next_time
 
 LANE_COUNT = 64
 LANES = option(LANE_COUNT)  # trajectories that a thread integrates at once
@@ -114,13 +116,14 @@ class Lanes(NamedTuple):
     looked: Any  # whether the step contains a save time or perhaps an event
     acted: Any  # the event that truncated a step that was looked into, or -1
     last_step_rejected: Any  # whether the last step was rejected
-    working: Any  # 0 idle lane, 1 active, 2 ended, 3 stopped by an event, 5 events without end
+    working: Any  # 0 idle lane, 1 active, 2 ended, 3 stopped, 5 events without end, 7 wrong rate
     tried: Any  # attempted steps
     kept_count: Any  # accepted steps
     goal: Any  # time that no step crosses
     width: Any  # width of a cell [time]
     interpolation_error: Any  # largest interpolation error of the history
     stray: Any  # whether a state-dependent delay has left its range
+    due: Any  # next time of an event that is not a crossing
     who: Any  # int64: number of the trajectory
     cursor: Any  # int64: index of the next time to save
     ring: Any  # [slot, delayed variable, 2, lane]: ring buffer of the history
@@ -135,10 +138,7 @@ def workspace(period, breakpoint_count):
     stages = len(DENSE) - len(EXTRA_C)
     read_rows = len(PLACES) * (2 + COEFFICIENTS)
     rows = np.empty(
-        (
-            6 * VARIABLES + stages * VARIABLES + PARAMETERS + read_rows + 3 * EVENTS + SEEN + 18,
-            LANES,
-        ),
+        ((6 + stages) * VARIABLES + PARAMETERS + read_rows + 3 * EVENTS + SEEN + 19, LANES),
         real,
     )
     p_row = (6 + stages) * VARIABLES
@@ -148,23 +148,16 @@ def workspace(period, breakpoint_count):
     seen_row = met_row + EVENTS
     single = rows[seen_row + SEEN :]
     return Lanes(
-        rows[:VARIABLES],
-        rows[VARIABLES : 2 * VARIABLES],
-        rows[2 * VARIABLES : 3 * VARIABLES],
-        rows[3 * VARIABLES : 4 * VARIABLES],
-        rows[4 * VARIABLES : 5 * VARIABLES],
+        rows[:VARIABLES], rows[VARIABLES : 2 * VARIABLES], rows[2 * VARIABLES : 3 * VARIABLES],
+        rows[3 * VARIABLES : 4 * VARIABLES], rows[4 * VARIABLES : 5 * VARIABLES],
         rows[5 * VARIABLES : 6 * VARIABLES],
-        rows[6 * VARIABLES : p_row],
-        rows[p_row:piece_row],
-        rows[event_row : event_row + EVENTS],
-        rows[event_row + EVENTS : met_row],
-        rows[met_row:seen_row],
+        rows[6 * VARIABLES : p_row], rows[p_row:piece_row], rows[event_row : event_row + EVENTS],
+        rows[event_row + EVENTS : met_row], rows[met_row:seen_row],
         rows[seen_row : seen_row + SEEN],
         single[0], single[1], single[2], single[3], single[4], single[5], single[6], single[7],
         single[8], single[9], single[10], single[11], single[12], single[13], single[14],
-        single[15], single[16], single[17],
-        np.empty(LANES, np.int64),
-        np.empty(LANES, np.int64),
+        single[15], single[16], single[17], single[18],
+        np.empty(LANES, np.int64), np.empty(LANES, np.int64),
         np.empty(
             (slot_count(period) if len(PLACES) > 0 else 1, max(1, len(DELAYED)), 2, LANES), real
         ),
@@ -223,7 +216,7 @@ def load(lane, me, run, lanes, out):
         fill_history(run.period, begin, width, y0, run.given, run.jumps, me, lanes.ring, lane)
     elif CELLS:
         stored = stored_in(lane, run, lanes)
-        f0, end = begin_free(begin, y0, q, run.given, run.jumps, me, stored)
+        f0, end = own_mesh.begin_free(begin, y0, q, run.given, run.jumps, me, stored)
         lanes.goal[lane] = end if end < last - near_to(last, begin, lanes.width[lane]) else last
     else:
         f0 = slope(past_knots(begin, q), y0, (), q)
@@ -264,6 +257,7 @@ def start_in(lane, me, run, lanes):
     for j in unroll(range(SEEN)):
         lanes.s[j, lane] = s0[j]
     lanes.h[lane] = min(wanted, run.largest)
+    set_due(lane, me, run, lanes)
 
 
 @no_refcount
@@ -273,16 +267,24 @@ def try_steps(run, lanes):
     looks = 0
     for lane in range(LANES):
         y0, f0, q = state_in(lane, lanes.y), state_in(lane, lanes.f), parameters_in(lane, lanes)
-        history = history_here(stored_in(lane, run, lanes))
+        stored = stored_in(lane, run, lanes)
+        history = history_here(stored)
+        until, width = goal[lane], lanes.width[lane]
+        if len(TIMED) > 0:
+            until = min(until, lanes.due[lane])
+        if SCHEME > 0 and ADAPTS and not SHARED:
+            width = own_mesh.width_of_path(goal[lane], until, stored)
         step_size, end, y_end, f_end, stages, error = attempt(
-            t[lane], h[lane], goal[lane], lanes.soonest[lane], lanes.last_step_rejected[lane] > 0.0,
+            t[lane], h[lane], until, lanes.soonest[lane], lanes.last_step_rejected[lane] > 0.0,
             y0, f0, history, q, run.rtol, run.atol,
             (
                 run.source, run.offset + lanes.who[lane], whole[NUMBER, lane], whole[CUT, lane],
-                lanes.width[lane],
+                width,
             ),
         )  # fmt: skip
         found = end >= lanes.soonest[lane]
+        if len(TIMED) > 0:
+            found = found | (end >= lanes.due[lane])
         if EVENTS > 0:
             g_end = gaps_here(end, y_end, history, q)
             entire = completed(t[lane], step_size, y0, stages, history, q)
@@ -320,6 +322,9 @@ def look_into(lane, me, run, lanes, out):
     q = parameters_in(lane, lanes)
     history = history_here(stored_in(lane, run, lanes))
     stages = stages_in(lane, lanes)
+    number = lanes.whole[NUMBER, lane]
+    if SCHEME > 0 and ADAPTS:  # a cell has several steps
+        number = np.int64(lanes.kept_count[lane])
     inside = DenseStep(lanes.t[lane], lanes.size[lane], state_in(lane, lanes.y), stages, history, q)
     end, y_end, f_end, y_next, f_next, g_next, next_time, which, outcome = settle(
         inside,
@@ -328,7 +333,7 @@ def look_into(lane, me, run, lanes, out):
         tuple(lanes.g1[e, lane] for e in range(EVENTS)),
         me, lanes.cursor[lane], run, out,
         (
-            run.source, run.offset + me, lanes.whole[NUMBER, lane], lanes.whole[CUT, lane],
+            run.source, run.offset + me, number, lanes.whole[CUT, lane],
             lanes.width[lane],
         ),
     )  # fmt: skip
@@ -343,7 +348,8 @@ def look_into(lane, me, run, lanes, out):
     lanes.cursor[lane] = next_time
     lanes.soonest[lane] = times[next_time] if next_time < times.size else 2.0 * abs(times[-1]) + 1.0
     if outcome != DONE:
-        lanes.working[lane] = 2 if outcome == STOPPED else 4
+        how = 6 if outcome == RATE_OUT_OF_RANGE else 4
+        lanes.working[lane] = 2 if outcome == STOPPED else how
 
 
 @no_refcount
@@ -396,6 +402,10 @@ def commit(run, lanes, out):
         if LOGS_STEPS and kept:
             number = np.int64(lanes.kept_count[lane])
             log_step(number, now, state_in(lane, y), out.step_log, lanes.who[lane])
+        if len(TIMED) > 0 and kept and now >= lanes.due[lane]:
+            if SCHEME > 0 and lanes.acted[lane] < 0.0:
+                own_mesh.cut_cell(now, stored_in(lane, run, lanes))
+            set_due(lane, lanes.who[lane], run, lanes)
         if len(INPUTS) > 0 and kept:
             _pass_knot(lane, before, run, lanes)
         ended = over & (working[lane] > 0.0)
@@ -406,10 +416,17 @@ def commit(run, lanes, out):
     return ends, waits
 
 
+def set_due(lane, me, run, lanes):
+    """Find the next time of an event that is not a crossing."""
+    if len(TIMED) > 0:
+        path, q = run.offset + me, parameters_in(lane, lanes)
+        lanes.due[lane] = next_time(lanes.t[lane], q, run.origin, run.source, path)
+
+
 def _pass_knot(lane, before, run, lanes):
     """Go on behind a knot, if a step of a lane from the time `before` ends there."""
     stored = stored_in(lane, run, lanes)
-    lanes.t[lane], f = over_knot(
+    lanes.t[lane], f = own_mesh.over_knot(
         before, lanes.t[lane], state_in(lane, lanes.y), state_in(lane, lanes.f),
         history_here(stored), parameters_in(lane, lanes), stored,
     )  # fmt: skip
@@ -421,7 +438,7 @@ def _note_break(lane, run, lanes):
     which = int(lanes.acted[lane])
     if which >= 0:
         stored = stored_in(lane, run, lanes)
-        f1, g1 = note_break(
+        f1, g1 = own_mesh.note_break(
             which, lanes.t2[lane], state_in(lane, lanes.y2), state_in(lane, lanes.f2),
             state_in(lane, lanes.y1), state_in(lane, lanes.f1),
             tuple(lanes.g1[e, lane] for e in range(EVENTS)), history_here(stored),
@@ -531,7 +548,7 @@ def go_on(lane, run, lanes):
     worst = free_cell_error(t[lane], y0, run.rtol, run.atol, stored)
     worst = max(worst, interpolation_error[lane])
     interpolation_error[lane] = worst
-    f0, end = pass_goal(t[lane], y0, state_in(lane, lanes.f), q, stored)
+    f0, end = own_mesh.pass_goal(t[lane], y0, state_in(lane, lanes.f), q, stored)
     put(lane, lanes.f, f0)
     g0 = tuple(lanes.g[e, lane] for e in range(EVENTS))
     g0 = gaps_past_goal(g0, t[lane], y0, history_here(stored), q)
@@ -560,6 +577,7 @@ def end_in(lane, me, run, lanes, out):
     if outcome != NOT_FINITE:
         if working[lane] > 2:
             outcome = STOPPED if working[lane] < 4 else STEP_TOO_SMALL
+            outcome = RATE_OUT_OF_RANGE if working[lane] > 6 else outcome
         elif t[lane] >= run.last:
             outcome = DONE
         if is_interpolated_badly(lanes.interpolation_error[lane]) and (

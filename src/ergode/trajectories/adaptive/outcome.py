@@ -15,7 +15,7 @@ from ergode.core.compiler.source import Precision
 from ergode.core.devices import resolve
 from ergode.core.status import Status
 from ergode.trajectories.adaptive.arguments import Out
-from ergode.trajectories.events import ZeroCrossing
+from ergode.trajectories.events import Event
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Control:
     # Largest number of steps, rejected ones included; a trajectory that needs more is stopped.
     max_steps: int
     observe_from: float  # events and observables before this time are ignored
-    events: Sequence[ZeroCrossing]
+    events: Sequence[Event]
     observables: Sequence[Any]
     recorded: int  # number of hits of an event that are stored; older hits are overwritten
     step_log: int = 0  # number of accepted steps whose ends are stored, from the first step on

@@ -20,7 +20,9 @@ from ergode.trajectories.adaptive.step import TOO_MANY_STEPS
 from ergode.trajectories.delays.segments import CELLS, SHARED
 from ergode.trajectories.steppers.equations import PLACES, VARIABLES
 from ergode.trajectories.steppers.inside_step import EVENTS
+from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.observing import SEEN
+from ergode.trajectories.steppers.stepper import ADAPTS
 
 RESUMES = option(False)
 """Whether a launch takes some of the steps, and leaves the state for the next one."""
@@ -125,6 +127,8 @@ def _move_history(lane, me, lanes, storage, is_loaded):
         _move(lanes.ring, lane, storage.ring, me, is_loaded)
     if CELLS and not SHARED:
         _move(lanes.whole, lane, storage.whole, me, is_loaded)
+        if SCHEME > 0 and ADAPTS:
+            _move(lanes.breakpoints[:1], lane, storage.breakpoints, me, is_loaded)
         if len(PLACES) > 0:
             _move(lanes.breakpoints, lane, storage.breakpoints, me, is_loaded)
             _move(lanes.pieces, lane, storage.pieces, me, is_loaded)
@@ -169,9 +173,9 @@ def in_launches(
     if has_delays:
         arrays["ring"] = storage.ring
         if not is_shared:
-            arrays |= {"breakpoints": storage.breakpoints, "pieces": storage.pieces}
+            arrays["pieces"] = storage.pieces
     if not is_shared and (has_delays or has_noise):
-        arrays["whole"] = storage.whole
+        arrays |= {"whole": storage.whole, "breakpoints": storage.breakpoints}
     most, span = int(kept.most), float(run.last - run.origin)
     with checkpoint.single_run(name, device) as single:
         begin = int(single.state["begin"]) if is_shared and single.state is not None else 0

@@ -312,7 +312,9 @@ class Runner:
         """Shapes of the arrays of `Storage`."""
         delays = len(self.field.delays)
         if not delays:
-            return [(1, 1, 1, 1), (1, 2, 1), (segments.WHOLES, count), (1, 1)]
+            has_cuts = self.method.scheme and self.control.step is None and not plan.shared
+            cuts = (1, 2, count if has_cuts else 1)
+            return [(1, 1, 1, 1), cuts, (segments.WHOLES, count), (1, 1)]
         assert self.history is not None
         points = self.points
         kept = len(self.history.delayed)

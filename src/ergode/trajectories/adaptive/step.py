@@ -50,6 +50,7 @@ from ergode.trajectories.steppers.noise import (
     increments,
     increments_in_cell,
     place_in_cell,
+    with_implicit_drift,
     with_noise,
 )
 from ergode.trajectories.steppers.observing import SEEN, begin_observing, keep_observing
@@ -62,6 +63,7 @@ from ergode.trajectories.steppers.stepper import (
     completed,
     step,
 )
+from ergode.trajectories.steppers.timed import DRAWS, JUMPS, TIMED, draws_of, occurring
 
 _TOGETHER = 64.0  # machine epsilons; events closer than this are simultaneous
 
@@ -80,6 +82,7 @@ STEP_TOO_SMALL = np.uint8(Status.STEP_TOO_SMALL)
 STOPPED = np.uint8(Status.STOPPED)
 OUTSIDE = np.uint8(Status.DELAY_OUT_OF_RANGE)
 NO_SOLUTION = np.uint8(Status.NO_SOLUTION)
+RATE_OUT_OF_RANGE = np.uint8(Status.RATE_OUT_OF_RANGE)
 
 
 def is_interpolated_badly(error):
@@ -96,7 +99,7 @@ def attempt(t, h, goal, soonest, wary, y, f, history, p, rtol, atol, noise):
     `soonest` is the next time to save.  A `wary` step, which follows a rejected one, does not pass
     it either, unless the dense output is always right.
     `noise` is (source, trajectory, number of the step or cell, how often events have truncated the
-    step, width of the cell).
+    step, width of the cell or of its part after an event).
     Returns the step size, end time, state and slope at the end, stages, and logarithm of the error.
     """
     if SCHEME > 0:
@@ -110,16 +113,21 @@ def _noisy_step(t, h, goal, soonest, y, f, history, p, rtol, atol, noise):
     end = goal
     if ADAPTS:
         level, part, end = place_in_cell(t, h, goal, soonest, width)
-        w = increments_in_cell(width, source, trajectory, number, level, part)
+        path = number + (cut << np.int64(20))
+        w = increments_in_cell(width, source, trajectory, path, level, part)
     else:
         w = increments(goal - t, source, trajectory, number, cut)
     left = end - t
     t = past_knots(t, p)
     if len(INPUTS) > 0:
         f = slope(t, y, delayed(t, y, history, p), p)
+    if STIFF:
+        f = slope(end, y, delayed(end, y, history, p), p)
     smooth = tuple(fma(left, f[i], y[i]) for i in range(VARIABLES))
     yd = delayed(t, y, history, p)
     y1 = with_noise(t, left, y, yd, smooth, f, p, w)
+    if STIFF:
+        y1 = with_implicit_drift(end, left, y, y1, f, history, p)
     f1 = slope(end, y1, delayed(end, y1, history, p), p)
     log_error = real(-1.0)
     if ADAPTS:
@@ -180,11 +188,20 @@ def settle(inside, end, g0, g1, me, cursor, run, out, noise):
         )
         if BRIDGES:
             first = passages(g0, g1, first, inside, noise)
+        if len(TIMED) > 0:
+            timed, is_wrong = occurring(
+                t, end[0], end[1], history, p, run.origin, noise[0], noise[1]
+            )
+            first = tuple(real(1.0) if timed[e][0] else first[e] for e in range(EVENTS))
         for e in unroll(range(EVENTS)):
             if ACTS[e] and (first[e] < stop or (first[e] == 1.0 and which < 0)):
                 stop = first[e]
                 which = e
                 endless = is_endless(g0[e], stop, t, h)
+        if len(TIMED) > 0:  # a crossing within rounding of a known time is at that time
+            for e in unroll(range(EVENTS)):
+                if timed[e][0] and stop + _TOGETHER * EPSILON * max(real(1.0), abs(t) / h) >= 1.0:
+                    stop = real(1.0)
         for e in unroll(range(EVENTS)):
             if not ACTS[e]:
                 g, slopes = column(nodes, e)
@@ -208,12 +225,14 @@ def settle(inside, end, g0, g1, me, cursor, run, out, noise):
         cursor += 1
     y3, f3, g3 = y2, f2, g1
     outcome = DONE
+    if len(TIMED) > 0 and is_wrong and stop == 1.0:
+        return t2, y2, f2, y3, f3, g3, cursor, which, RATE_OUT_OF_RANGE
     if EVENTS > 0 and which >= 0 and which < EVENTS - EDGES:
         if endless:
             return t2, y2, f2, y3, f3, g3, cursor, which, STEP_TOO_SMALL
         # Events at one time, up to rounding, all act, in the order in which they were given.  Then
         # follow those whose surface an effect has crossed; each occurs once.
-        together = stop + _TOGETHER * EPSILON * max(real(1.0), abs(t2) / h)
+        together = min(stop + _TOGETHER * EPSILON * max(real(1.0), abs(t2) / h), real(1.0))
         due = tuple(ACTS[e] and e < EVENTS - EDGES and first[e] <= together for e in range(EVENTS))
         had = tuple(False for e in range(EVENTS))
         before = gaps_here(t2, y2, history, p)
@@ -225,7 +244,15 @@ def settle(inside, end, g0, g1, me, cursor, run, out, noise):
                     if ACTS[e]:
                         if ENDS[e] == 1 or (ENDS[e] > 1 and out.hit_counts[e, me] >= ENDS[e]):
                             outcome = STOPPED
-                        changed = act(real(e), t2, y3, delayed(t2, y3, history, p), p)
+                        u = ()
+                        if DRAWS:
+                            cell, number = np.int64(0), out.hit_counts[e, me] - 1
+                            if len(TIMED) > 0:
+                                is_jump = TIMED[e] == JUMPS
+                                cell = timed[e][1] if is_jump else cell
+                                number = timed[e][2] if is_jump else number
+                            u = draws_of(e, cell, number, noise[0], noise[1])
+                        changed = act(real(e), u, t2, y3, delayed(t2, y3, history, p), p)
                         y3 = tuple(real(changed[i]) for i in range(VARIABLES))
             had = due
             g3 = gaps_here(t2, y3, history, p)

@@ -25,6 +25,7 @@ from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.arrays.runner import Runner
 from ergode.trajectories.arrays.sparsity import DENSE as _DENSE
 from ergode.trajectories.delays.mesh import plan_steps
+from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.methods import METHODS, MOST, Method
 from ergode.trajectories.observables import Observable
 
@@ -161,5 +162,6 @@ def watched_with_arrays(field: VectorField, control: Control) -> Control:
             effect=None if event.effect is None else whole(event.effect, act=True),
         )
         for event in control.events
+        if isinstance(event, ZeroCrossing)
     ]  # fmt: skip
     return replace(control, events=events, observables=[*map(of_variable, control.observables)])

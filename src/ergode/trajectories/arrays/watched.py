@@ -20,7 +20,7 @@ from ergode.trajectories.arrays.equations import (
     names_in_functions,
     own_parameters,
 )
-from ergode.trajectories.events import ZeroCrossing, bindings_of_nodes
+from ergode.trajectories.events import Event, ZeroCrossing, bindings_of_nodes
 from ergode.trajectories.methods import Method
 from ergode.trajectories.observables import bindings_of_observables
 from ergode.trajectories.steppers import inside_step as small
@@ -28,7 +28,7 @@ from ergode.trajectories.steppers import stepper
 
 
 def check_watched(
-    field: VectorField, events: Sequence[ZeroCrossing], observables: Sequence[Any]
+    field: VectorField, events: Sequence[Event], observables: Sequence[Any]
 ) -> dict[str, Interpolant]:
     """Check that events and observables fit a field of arrays.
 
@@ -62,7 +62,7 @@ def check_watched(
 
 
 def _functions(
-    reader: Reader, events: Sequence[ZeroCrossing], observables: Sequence[Any]
+    reader: Reader, events: Sequence[Event], observables: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     """Compiled functions that are watched, those of the events first; and effects, or None."""
     watched, effects = [], []

@@ -44,6 +44,8 @@ from ergode.trajectories.steppers.equations import (
 )
 from ergode.trajectories.steppers.forcing import INPUTS, beyond, past_knots
 from ergode.trajectories.steppers.inside_step import EDGES, EVENTS, KEPT, gaps_here
+from ergode.trajectories.steppers.noise import SCHEME
+from ergode.trajectories.steppers.stepper import ADAPTS
 
 TAUS = option(())  # index of each delay's parameter
 LEVEL = option(0)  # of the breakpoints at knots of inputs; 0 where there are none
@@ -65,8 +67,22 @@ def note_break(which, t, y, f, y1, f1, g1, history, p, stored, rtol, atol):
                 for e in range(EVENTS)
             )
         make_breakpoint(t, 0, y, f, y1, f1, stored)
-    stored.whole[CUT, stored.me] += 1
+    cut_cell(t, stored)
     return f1, g1
+
+
+def cut_cell(t, stored):
+    """Note that a step ended within a cell: the rest of the cell has another path of noise."""
+    stored.whole[CUT, stored.me] += 1
+    if SCHEME > 0 and ADAPTS:  # a field with delays has steps of one size
+        stored.breakpoints[0, 0, stored.me] = t
+
+
+def width_of_path(goal, until, stored):
+    """Width of the path of noise that ends `until`, in a cell that ends at `goal`."""
+    if stored.whole[CUT, stored.me] > 0:
+        return until - stored.breakpoints[0, 0, stored.me]
+    return until - (goal - stored.width) if until < goal else stored.width
 
 
 def over_knot(before, t, y, f, history, p, stored):

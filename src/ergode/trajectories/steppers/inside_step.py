@@ -50,7 +50,7 @@ BERNSTEIN = option(((1.0, 0.0, 0.0), (-0.5, 2.0, -0.5), (0.0, 0.0, 1.0)))  # nod
 SLOPES = option(((-3.0, 4.0, -1.0), (-1.0, 0.0, 1.0), (1.0, -4.0, 3.0)))  # nodes -> slopes at nodes
 gaps = option()  # gaps(t, y, yd, p): event functions of the user
 edges = option()  # edges(t, y, history, p): event functions of the EDGES internal events
-act = option()  # act(event, t, y, yd, p): the state after an event
+act = option()  # act(event, draws, t, y, yd, p): the state after an event
 
 NOT_A_NUMBER = math.nan
 _LOCATING = 60

@@ -21,7 +21,8 @@ It depends on the state at the beginning of a step alone: steps that the path wi
 bias the result.
 
 Strong orders: `euler-maruyama` 1/2, `milstein` (derivative-free) 1, and `sra1` 3/2 (additive noise:
-g depends on time only).
+g depends on time only).  `implicit-euler-maruyama` solves y1 = y + h f(t + h, y1) + g W by one step
+of Newton's method: no stiff drift limits its steps.
 
 P. E. Kloeden, E. Platen, "Numerical Solution of Stochastic Differential Equations" (1992), eqs.
 10.2.4 and 11.1.7; W. Ruemelin, SIAM J. Numer. Anal. 19, 604 (1982); A. Roessler, SIAM J.
@@ -42,6 +43,8 @@ from ergode.core.math.random import WIENER, WIENER_TREE, draw_words, normal
 from ergode.models.fields.correlation import mixture_of
 from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers.equations import EPSILON, PLACES, VARIABLES, slope
+from ergode.trajectories.steppers.jacobian import jacobian
+from ergode.trajectories.steppers.linear import factorised, solved
 
 SCHEME = option(0)  # 0 no noise, 1 Euler-Maruyama, 2 Milstein, 3 SRA1
 STRATONOVICH = option(False)  # whether the integrals are those of Stratonovich, not of Ito
@@ -200,6 +203,22 @@ def with_noise(t, h, y, yd, end, f, p, w):
         + (g[i] - later[i]) * (w[i][1] / h)
         for i in range(VARIABLES)
     )
+
+
+def with_implicit_drift(t, h, y, y1, f, history, p):
+    """The end `y1` of a step by Euler's method, with an implicit drift: one step of Newton's.
+
+    `f` is the slope at the end `t` and the state `y` at the beginning.
+    """
+    matrix = jacobian(t, y, f, history, p)
+    factors = factorised(
+        tuple(
+            tuple((1.0 if i == j else 0.0) - h * matrix[i][j] for j in range(VARIABLES))
+            for i in range(VARIABLES)
+        )
+    )
+    moved = solved(factors, tuple(y1[i] - y[i] for i in range(VARIABLES)))
+    return tuple(y[i] + moved[i] for i in range(VARIABLES))
 
 
 def expected_error(t, h, y, yd, end, f, p):
