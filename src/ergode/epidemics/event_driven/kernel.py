@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import by_reference, hold, no_refcount, real
+from ergode.core.compiler.language import by_reference, calls_model, hold, no_refcount, real
 from ergode.epidemics.event_driven.births import await_birth, give_birth
 from ergode.epidemics.event_driven.measures import (
     ask_for_test,
@@ -155,6 +155,7 @@ from ergode.epidemics.shared.vaccines import guarded
 _ROOM = 64  # events that one event may add, besides contacts and traces
 
 
+@calls_model
 def sellke_cpu(
     start, stop, contacts, points, seed, rows, seed_count, bucket_count, counts, work, cases
 ):  # fmt: skip
