@@ -69,6 +69,8 @@ def test_a_number_is_a_delay():
         ({"x": "a *"}, None, "the equation of 'x' is 'a \\*'; expected arithmetic"),
         ({"x": "[x]"}, None, r"the equation of 'x' has '\[x\]'; expected arithmetic"),
         ({"x": "erf(x)"}, None, "the equation of 'x' calls 'erf'; expected one of exp"),
+        ({"x": "sin(x, x)"}, None, r"the equation of 'x' has sin\(x, x\); sin is of one number"),
+        ({"x": "min(x)"}, None, r"has min\(x\); min is of several numbers"),
         ({"x": "x(t + tau)"}, None, "expected a delayed value such as 'x\\(t - tau\\)'"),
         ({"x": "a * x + b"}, ["a"], "use 'b', which is neither a variable nor among .*: a"),
         ({}, None, "expected an equation for each variable"),

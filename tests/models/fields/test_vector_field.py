@@ -110,6 +110,14 @@ def a_word(t, y, p):
     return ("none",)
 
 
+def helped(t, y, p):
+    return (misspelled(y[0]),)
+
+
+def misspelled(x):
+    return x.real_part
+
+
 def by_name(t, y, p):
     return (-p["rate"] * y[0],)
 
@@ -134,7 +142,8 @@ def by_name(t, y, p):
         (recursive, "'recursive' calls itself; use a loop instead"),
         (undefined, "'undefined' uses 'no_such_name', which is not defined"),
         (a_word, "'a_word' returns 'none' for 'y'; expected a real number"),
-        (by_name, "'by_name' failed: TypeError: tuple indices must be integers"),
+        (by_name, r"'by_name' failed: TypeError: tuple indices must be integers.* \(line 2 of"),
+        (helped, r"failed: AttributeError: .*\(line 2 of 'misspelled': return x.real_part\)"),
         (functools.partial(of_two, b=5.0), r"bind the other arguments: .*partial\(of_two, a=1.0\)"),
         (of_two, r"bind the other arguments: functools.partial\(of_two, a=1.0, b=2.0\)"),
         (with_past, "or bind 'p' with functools.partial"),

@@ -65,6 +65,8 @@ def bundle(
     compiled. Raises a TypeError if a bound option is named nowhere, not even in dropped branches.
     """
     collector = Collector(precision, dict(bindings or {}), target, links)
+    calls = target == "cpu" and any(getattr(body, "calls_model", False) for body in bodies)
+    collector.external_form = "real, True" if calls else "real"
     decorator = f"@kernel(registers={registers})" if registers else "@kernel"
     entries = []
     for number, body in enumerate(bodies):
@@ -179,6 +181,7 @@ class Collector:
         self.precision = precision
         self.links = links
         self.externals: dict[str, Any] = {}
+        self.external_form = "real"
         self.bindings = bindings
         self.target = target
         self.used: set[Option] = set()
@@ -270,7 +273,7 @@ class Collector:
         key = next((key for key, value in self.bindings.items() if value is function), function)
         if ("external", key) not in self._names:
             name = self._name(("external", key), wanted)
-            self.definitions[name] = f"{name} = external('{name}', {shape}, real)"
+            self.definitions[name] = f"{name} = external('{name}', {shape}, {self.external_form})"
             self.externals[name] = key
             self.words.add("external")
         return self._names["external", key]

@@ -17,6 +17,8 @@ import numpy as np
 
 EXTERNAL = "ergode_external_"
 """Beginning of the symbols of functions that are linked later."""
+CALLED = "ergode_called_"
+"""The same of functions that are not inlined."""
 
 
 class Declared(NamedTuple):
@@ -25,12 +27,14 @@ class Declared(NamedTuple):
     name: str
     arguments: tuple[Any, ...]  # types of numba
     returned: Any
+    called: bool = False  # whether it is not inlined
 
     @property
     def symbol(self) -> str:
         """Its name in LLVM code."""
         spelled = f"{self.arguments} {self.returned}"
-        return f"{EXTERNAL}{self.name}_{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
+        beginning = CALLED if self.called else EXTERNAL
+        return f"{beginning}{self.name}_{hashlib.sha256(spelled.encode()).hexdigest()[:16]}"
 
     def given_by(self, function: Any, decorator: Callable[[Any], Any]) -> Any:
         """A function of this name, whose numbers have their declared form and precision."""
@@ -60,8 +64,9 @@ class Numba(NamedTuple):
 
 
 def declaration(
-    name: str, shape: tuple[int, ...], real: Any, numba: Numba, known: dict[str, Declared]
-) -> Any:
+    name: str, shape: tuple[int, ...], real: Any, numba: Numba, known: dict[str, Declared],
+    called: bool = False,
+) -> Any:  # fmt: skip
     """A function of the model, for numba: it is declared where it is called.
 
     Parameters
@@ -74,6 +79,8 @@ def declaration(
     numba : Numba
     known : dict of str to Declared
         Gets what is declared, by the symbol in LLVM code.
+    called : bool
+        Whether it is called, not inlined.
     """
     returned = numba.types.float32 if real.__name__ == "float32" else numba.types.float64
     for length in reversed(shape):
@@ -89,7 +96,7 @@ def declaration(
             return returned(*map(numba.unliteral, arguments))
 
     def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        declared = Declared(name, signature.args, returned)
+        declared = Declared(name, signature.args, returned, called)
         known[declared.symbol] = declared
         convention = numba.convention(context)
         kind = convention.get_function_type(returned, signature.args)

@@ -137,6 +137,15 @@ def linked(function: Callable[..., Any]) -> Callable[..., Any]:
     return no_refcount(function)
 
 
+def calls_model(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a long kernel for the CPU that calls the functions of a model instead of inlining them.
+
+    All of it is then machine code before a model is known: for those that call them seldom.
+    """
+    kernel.calls_model = True  # type: ignore[attr-defined]
+    return kernel
+
+
 def noinline_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a long device function that the CPU calls instead of inlining it.
 

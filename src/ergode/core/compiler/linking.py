@@ -5,6 +5,9 @@ does not call them becomes machine code at once.  The rest stays LLVM code, whic
 model's functions are compiled alone, linked with it, inlined, and become the other part of the
 machine code.
 
+A long kernel that calls them seldom does not inline them (`language.calls_model`): all of it is
+machine code at once, and so is each function of a model.
+
     external(name, ...)     stands for a function of the model in the module of a kernel
     linked(module, ...)     a kernel of that module, linked with functions
 
@@ -51,9 +54,9 @@ _NUMBA = Numba(
 
 
 @cache
-def external(name: str, shape: tuple[int, ...], real: Any) -> Any:
+def external(name: str, shape: tuple[int, ...], real: Any, called: bool = False) -> Any:
     """A function of the model, which is declared where it is called (see `declaration`)."""
-    return declaration(name, shape, real, _NUMBA, _DECLARED)
+    return declaration(name, shape, real, _NUMBA, _DECLARED, called)
 
 
 class Open(NamedTuple):
@@ -73,7 +76,7 @@ class Open(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """The machine code of a linked kernel, in one or two parts; and what numba needs to call it."""
+    """The machine code of a linked kernel, in parts; and what numba needs to call it."""
 
     parts: tuple[bytes, ...]
     description: Any
@@ -174,6 +177,11 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
             wrapper = opened.description.llvm_cpython_wrapper_name
             _check(whole, opened.open_symbols, {wrapper} if opened.entry else None)
             code.append(codegen._tm.emit_object(whole))
+        for symbol, declared in opened.declared.items():
+            if declared.called:
+                alone = parsed(modules[symbol])
+                alone.get_function(symbol).linkage = "external"
+                code.append(codegen._tm.emit_object(_optimised(alone, codegen)))
         return Linked(
             tuple(code), opened.description, opened.constants, opened.signature, opened.reload
         )
@@ -212,7 +220,10 @@ class _Linker(_FunctionCompiler):  # type: ignore[misc]
         return Open(
             codegen._tm.emit_object(fixed), _called_elsewhere(fixed), entry,
             tuple((one.as_bitcode(), is_short) for one, is_short in parts),
-            {symbol: _DECLARED[symbol] for one in needed for symbol in missing(one)},
+            {
+                one.name: _DECLARED[one.name] for module in needed for one in module.functions
+                if one.name in _DECLARED
+            },
             description, result.environment.consts, result.signature, tuple(library._reload_init),
         )  # fmt: skip
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ergode.core.compiler.language import by_reference, hold, no_refcount, real
+from ergode.core.compiler.language import by_reference, calls_model, hold, no_refcount, real
 from ergode.epidemics.event_driven.births import await_birth, give_birth
 from ergode.epidemics.event_driven.contacts import seek_contacts
 from ergode.epidemics.event_driven.infections import await_import, import_case, transmit
@@ -95,6 +95,7 @@ from ergode.epidemics.shared.transmission import TRACE
 _ROOM = 64  # events that one event may add, besides contacts and traces
 
 
+@calls_model
 def sellke_cpu(
     start, stop, contacts, points, seed, rows, seed_count, bucket_count, counts, work, cases
 ):  # fmt: skip

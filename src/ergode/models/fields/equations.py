@@ -20,7 +20,8 @@ _FUNCTIONS = (
     "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
     "tanh", "sqrt", "floor",
 )  # fmt: skip
-_OWN = ("abs", "min", "max")
+_OF_SEVERAL = ("min", "max")
+_OWN = ("abs", *_OF_SEVERAL)
 _CONSTANTS = {"pi": math.pi}
 # Names of constants in other tools; parameters only if they are listed.
 AMBIGUOUS = {
@@ -337,6 +338,11 @@ def _gather(
                 raise ModelError(
                     f"the equation of '{name}' calls '{called}'; expected one of "
                     f"{', '.join((*tables, *_FUNCTIONS, *_OWN))}, or a variable at t minus a delay"
+                )
+            elif called not in tables and (len(part.args) == 1) is (called in _OF_SEVERAL):
+                wanted = "several numbers" if called in _OF_SEVERAL else "one number"
+                raise ModelError(
+                    f"the equation of '{name}' has {ast.unparse(part)}; {called} is of {wanted}"
                 )
     for part in ast.walk(tree):
         known = (*variables, "t", *_CONSTANTS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
+import traceback
 from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
@@ -109,6 +111,18 @@ def _line(part: ast.AST, tree: ast.FunctionDef) -> int:
     return max(1, getattr(part, "lineno", first) - first + 1)
 
 
+def failing_line(error: Exception) -> str:
+    """The line of a user's function, or of a helper in its file, that raised an error."""
+    _, *inside = traceback.walk_tb(error.__traceback__)
+    file = inside[0][0].f_code.co_filename if inside else ""
+    for frame, number in reversed(inside):
+        code = frame.f_code
+        line = linecache.getline(file, number).strip()
+        if code.co_filename == file and line:
+            return f" (line {number - code.co_firstlineno + 1} of '{code.co_name}': {line})"
+    return ""
+
+
 def check_signature(function: FunctionType, arguments: Mapping[str, int | None], what: str) -> None:
     """Refuse other arguments than these, and these in another order."""
     parameters = [*inspect.signature(function).parameters.values()]
@@ -198,7 +212,8 @@ def _try(
     except (ArithmeticError, ValueError, IndexError):
         return  # not defined for these numbers, or refused by a later check
     except Exception as error:
-        raise ModelError(f"function '{name}' failed: {type(error).__name__}: {error}") from None
+        said = f"{type(error).__name__}: {error}{failing_line(error)}"
+        raise ModelError(f"function '{name}' failed: {said}") from None
     kind = type(value).__name__
     if variables is None:
         if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):

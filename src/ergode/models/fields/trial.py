@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ergode.core.errors import ModelError
+from ergode.models.fields.functions import failing_line
 from ergode.models.fields.interpolants import Interpolant
 
 # Time limit of trying a function [s], and largest number of unknowns of a complete trial.
@@ -116,7 +117,8 @@ class Trial:
             return None
         except Exception as error:
             kind = "" if isinstance(error, IndexError) else f"{type(error).__name__}: "
-            raise ModelError(f"{what}{where} failed: {kind}{error}") from None
+            said = f"{kind}{error}{failing_line(error)}"
+            raise ModelError(f"{what}{where} failed: {said}") from None
         return nothing if value is None else value
 
 
