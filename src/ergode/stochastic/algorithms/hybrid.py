@@ -137,6 +137,7 @@ class MethodState(NamedTuple):
     start: Any
     column: Any
     pivot: Any
+    tail: Any
     moving: Any  # [0 ...] reactions that fire, and whose propensity changes between firings
     places: Any  # [reaction] place among them; -1 for others
     scales: Any  # [moving] whether firings change only the number of choices of its reactants
