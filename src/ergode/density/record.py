@@ -97,6 +97,7 @@ class Record:
     whole: Mapping[str, np.ndarray]  # values of all densities, [density, ...]
     number: int  # of the density
     pieces: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    waiting: Callable[[], tuple[np.ndarray, np.ndarray]] | None = None  # cells not worked out yet
     done: int = 0
     steps: int = 0  # of the transport
     is_complete: bool = False  # no later times will be recorded
@@ -126,14 +127,31 @@ class Record:
         )  # fmt: skip
         self.keep_cells(index, cells)
 
-    def keep_cells(self, index: int, cells: Callable[[], tuple[np.ndarray, np.ndarray]]) -> None:
-        """Go on to the next time of the grid; keys and masses of cells are kept if asked for."""
+    def keep_cells(
+        self,
+        index: int,
+        cells: Callable[[], tuple[np.ndarray, np.ndarray]],
+        *,
+        may_wait: bool = False,
+    ) -> None:
+        """Go on to the next time of the grid; keys and masses of cells are kept if asked for.
+
+        Of the last time alone, cells that may wait are worked out by `work_out`.
+        """
         if self.keep == "last":
             self.pieces.clear()
         if self.keep != "none":
-            keys, mass = cells()
-            self.pieces.append((keys, mass / _total(mass)))
+            self.waiting = cells
+            if not (may_wait and self.keep == "last"):
+                self.work_out()
         self.done = index + 1
+
+    def work_out(self) -> None:
+        """Keep the cells that wait."""
+        if self.waiting is not None:
+            keys, mass = self.waiting()
+            self.pieces.append((keys, mass / _total(mass)))
+            self.waiting = None
 
     def at_measurement(self, index: int, summary: Summary, log_evidence: float) -> None:
         """Record the outcome of a measurement; the density is the prediction before it."""
@@ -167,6 +185,7 @@ class Record:
 
     def state(self) -> dict[str, Any]:
         """What `restore` takes."""
+        self.work_out()
         sizes = np.array([len(keys) for keys, _ in self.pieces], np.int64)
         keys = np.concatenate([keys for keys, _ in self.pieces] or [np.empty(0, np.int64)])
         mass = np.concatenate([mass for _, mass in self.pieces] or [np.empty(0)])

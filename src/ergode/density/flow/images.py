@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ergode.core.calls import resident
 from ergode.density.flow.points import Start, pattern, spacing_of
 from ergode.density.grid.lattice import Lattice
 
@@ -27,15 +28,19 @@ _CUT = 1e-3  # mass of a Gaussian cell that is not drawn
 _STEEPEST = 4.0  # change of the logarithm of the density across a cell
 
 
+def moved(lattice: Lattice, mean: np.ndarray) -> Lattice:
+    """The lattice, moved by whole cells to the mean."""
+    steps = np.rint(((mean - lattice.centre) @ lattice.axes) / lattice.width)
+    return replace(lattice, centre=lattice.centre + lattice.axes @ (steps * lattice.width))
+
+
 def draw(
-    points: np.ndarray, log_weights: np.ndarray, start: Start, lattice: Lattice, mean: np.ndarray
-) -> tuple[Lattice, tuple[np.ndarray, np.ndarray]]:
-    """Keys and masses of the cells of a density, and the lattice, which moves with the mean.
+    points: np.ndarray, log_weights: np.ndarray, start: Start, lattice: Lattice
+) -> tuple[np.ndarray, np.ndarray]:
+    """Keys and masses of the cells of a density.
 
     States `points` [point, ...] and `log_weights` [point] are those of `start` at a later time.
     """
-    steps = np.rint(((mean - lattice.centre) @ lattice.axes) / lattice.width)
-    lattice = replace(lattice, centre=lattice.centre + lattice.axes @ (steps * lattice.width))
     weight = np.exp(log_weights - log_weights.max())
     weight /= weight.sum()
     order = np.argsort(weight)
@@ -54,7 +59,7 @@ def draw(
         lattice.pack(lattice.wrapped(np.rint(z).astype(np.int64))), return_inverse=True
     )
     mass = np.bincount(cell.ravel(), weight, len(keys))
-    return lattice, (keys, mass / mass.sum())
+    return resident.sent(keys), resident.sent(mass / mass.sum())
 
 
 def _smeared(
@@ -103,24 +108,23 @@ def _parts(
     most = 1 << 30
     while np.prod(np.minimum(wanted, most), axis=1).sum() > _PARTS_MOST and most > 1:
         most = min(most // 2, int(wanted.max()))
-    counts = np.minimum(wanted, most).astype(np.int64)
+    counts, again = np.minimum(wanted, most).astype(np.int64), 1
     if (counts < wanted).any():
         again = max(1, int(_PLACES // np.prod(counts, axis=1).sum()))
-        z, weight, edges, slopes, counts = (
-            np.repeat(one, again, axis=0) for one in (z, weight / again, edges, slopes, counts)
-        )
+    cell = np.repeat(np.arange(len(z)), again)
+    z, weight = z[cell], weight[cell] / again
     for d in range(size):
-        count = counts[:, d]
-        row = np.repeat(np.arange(len(z)), count)
+        count = counts[cell, d]
+        row = np.repeat(np.arange(len(cell)), count)
         number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-        slope = slopes[row, d]
-        part = (number + random.random(len(row))) / count[row]
-        place = np.where(count[row] > 1, part - 0.5, _tilted(part, slope))
+        cell, count = cell[row], count[row]
+        slope = slopes[cell, d]
+        part = (number + random.random(len(row))) / count
+        place = np.where(count > 1, part - 0.5, _tilted(part, slope))
         share = np.exp(slope * place)
         total = np.bincount(row, share, len(z))
-        z = z[row] + edges[row, d] * place[:, None]
+        z = z[row] + edges[cell, d] * place[:, None]
         weight = weight[row] * share / total[row]
-        edges, slopes, counts = edges[row], slopes[row], counts[row]
     return z, weight
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ergode.core import devices
-from ergode.core.calls import checkpoint, launch, progress, resident
+from ergode.core.calls import checkpoint, launch, progress
 from ergode.core.calls.launch import room_on
 from ergode.core.compiler.language import UserFunction
 from ergode.core.errors import FailureWarning, InterruptionWarning, PlanError
@@ -121,6 +121,8 @@ class FlowSolver:
                 if not any(record.done for record in self.records):
                     raise
                 self._interrupt()
+        for record in self.records:
+            record.work_out()
         self.records[0].whole["time_reached"][...] = self._reached
         self._tell()
 
@@ -414,12 +416,10 @@ class FlowSolver:
         values["grid_shift"][where] = 0.0
         for record, place, middle in zip(records, places.tolist(), mean, strict=True):
             if self.keep != "none":
-                lattice, (keys, mass) = images.draw(
-                    *carrier.host(place), group.starts[place], record.lattice, middle
-                )
-                pieces = resident.sent(keys), resident.sent(mass)
+                lattice = images.moved(record.lattice, middle)
                 values["grid_shift"][record.number, row] = lattice.centre - record.lattice.centre
-                record.keep_cells(row, partial(_same, pieces))
+                cells = partial(images.draw, *carrier.host(place), group.starts[place], lattice)
+                record.keep_cells(row, cells, may_wait=len(self.records) == 1)
             record.done = row + 1
             if record.lattice.turns is not None:
                 middle[...] = record.lattice.near(middle, record.lattice.centre)
@@ -572,10 +572,6 @@ def actions(
             found.append((time, approach))
         found += [(time, Row(int(row))) for row in np.flatnonzero(asked.times == time)]
     return found
-
-
-def _same(pieces: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    return pieces
 
 
 def _ratio(log_mass: np.ndarray, log_before: np.ndarray) -> np.ndarray:
