@@ -191,6 +191,8 @@ def test_lists_of_measures_add_up_to_counts():
                          stop=ergode.Trigger("I", 15, below=True)),
         ergode.Testing({"I": 0.9}, rate=1 / 7, delay=1.0, isolation=10.0),
         ergode.Vaccination(fraction=0.5, efficacy=[0.3, 0.6], interval=20.0, start=5.0),
+        ergode.Isolation("I", fraction=1.0, start=0.3,  # which is over at once
+                         stop=ergode.Trigger("R", 1000, below=True)),
     ]  # fmt: skip
     counts = alone(measures)
     cases = run(measures, output="line_list", initial={"I": ergode.Seeds(20, age=2.0)},
@@ -206,6 +208,7 @@ def test_lists_of_measures_add_up_to_counts():
     seen = {*zip(listed["measure"], listed["what"], strict=True)}
     assert seen >= {(0, "isolated"), (1, "isolated"), (2, "isolated"), (3, "tests"),
                     (3, "positive"), (3, "isolated"), (4, "dose 1"), (4, "dose 2")}  # fmt: skip
+    assert (5, "isolated") not in seen
     held = listed[listed["measure"] == 1]
     assert held["time"].min() == 5.0 and held["end"].max() == 25.0
 

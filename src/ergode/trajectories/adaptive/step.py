@@ -113,7 +113,7 @@ def _noisy_step(t, h, goal, soonest, y, f, history, p, rtol, atol, noise):
     end = goal
     if ADAPTS:
         level, part, end = place_in_cell(t, h, goal, soonest, width)
-        path = number + (cut << np.int64(20))
+        path = number + (cut << np.int64(24))
         w = increments_in_cell(width, source, trajectory, path, level, part)
     else:
         w = increments(goal - t, source, trajectory, number, cut)
