@@ -239,7 +239,7 @@ def undefined_of(
     bad = np.isnan(log[1 : 1 + len(keys)])
     states = lattice.points(lattice.unpack((keys & KEY)[bad]))
     away = (states - mean) @ lattice.axes / lattice.width
-    return Undefined(float(share), states[np.square(away).sum(axis=1).argmin()])
+    return Undefined(float(share), states[np.square(away).sum(axis=1).argmin()], of="probability")
 
 
 def find_likelihoods(

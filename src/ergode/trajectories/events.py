@@ -114,10 +114,12 @@ class Scheduled(HoldsFunctions):
     Parameters
     ----------
     times : array_like, shape [time_count]
-        Times of the event, in ascending order [time]. Those after the last time of a run do not
-        occur. A run does not begin at one of them or later: its initial state is the one after it.
+        Times of the event, one later than the other [time]. Those after the last time of a run do
+        not occur. One at its first time or before is an error: the initial state is that after it.
+        A state that is saved at one of them is that before the event.
     effect : function, optional
-        As that of `ZeroCrossing`.
+        As that of `ZeroCrossing`: ``effect(t, y, p)``, or ``effect(t, y, p, draws)`` with the draws
+        of `Jump`.
     terminal : bool or int
         As that of `ZeroCrossing`.
     name : str
@@ -180,8 +182,9 @@ class Jump(HoldsFunctions):
         ``draws[3]`` standard normal.
     most : float or str, optional
         For a rate that is a function: a number or a parameter that it does not exceed. A trajectory
-        whose rate is above it has the status ``RATE_OUT_OF_RANGE``. Steps end at the times of a
-        Poisson process of this rate, so a bound that is far too large is slow.
+        whose rate is above it fails: its status is ``RATE_OUT_OF_RANGE``, and its later states are
+        NaN. Steps end at the times of a Poisson process of this rate, so a bound that is far too
+        large is slow.
     name : str
         Name in results.
 
@@ -195,7 +198,7 @@ class Jump(HoldsFunctions):
     Raises
     ------
     ModelError
-        A rate is negative or not finite, or `most` is missing or idle.
+        A rate is negative or not finite; `most` is missing, or is given for a constant rate.
 
     References
     ----------

@@ -71,13 +71,16 @@ def bindings_of(measurement: Measurement) -> dict[Any, Any]:
 class Undefined(NamedTuple):
     """Where the likelihood of a measurement is not a number, or infinite: it counts as zero."""
 
-    share: float  # of the points, or of the probability
+    share: float
     state: np.ndarray  # one of the states there
+    of: str = "points"  # that the share is one of
 
     def told(self, names: Sequence[str]) -> str:
         """What the likelihood is; `names` are those of the variables."""
         state = ", ".join(f"{name} = {x:.6g}" for name, x in zip(names, self.state, strict=True))
-        where = "everywhere" if self.share == 1.0 else f"at {100 * self.share:.2g} % of the density"
+        where = (
+            "everywhere" if self.share == 1.0 else f"at {100 * self.share:.2g} % of the {self.of}"
+        )
         return f"is not a number (NaN), or infinite, {where}, such as at {state}"
 
 
