@@ -200,7 +200,8 @@ def test_a_cuda_kernel_compiles(compiles_to_registers, cuda_arguments):
     one = np.int64(1)
     run = run._replace(source=(np.uint64(0), one, one))
     control = control_of({"events": [*CUTS, *LEAPS], "recorded": 1})
-    bindings = bindings_of(RETURN, METHODS["implicit-euler-maruyama"], control, "float32", shared=False)
+    method = METHODS["implicit-euler-maruyama"]
+    bindings = bindings_of(RETURN, method, control, "float32", shared=False)
     compiles_to_registers(bindings, "float32", (run, *others))
 
 
