@@ -1,8 +1,8 @@
 """Cells of a lattice on a device: chosen by their weights, and divided.
 
-A cell has its place along each axis, and its neighbours. The host makes numbers of flags of cells;
-cells that are not there yet are found in a table of keys. The order of cells does not depend on
-threads.
+A cell has its place along each axis, and its neighbours. Flags of cells become numbers by counts of
+groups; cells that are not there yet are found in a table of keys. The order of cells does not
+depend on threads.
 """
 
 from __future__ import annotations
@@ -141,19 +141,31 @@ def flat(array: Any) -> Any:
 
 
 def numbered(device: Device, flags: Any) -> tuple[Any, int]:
-    """Numbers of the flags that are set, -1 for others, on the device; and how many are.
+    """Numbers of the flags that are set, -1 for others, on the device; and how many are."""
+    if not device.is_cuda or flags.size <= _FEW_FLAGS:
+        are_set = np.asarray(device.get(flags)) != 0
+        numbers = np.cumsum(are_set, dtype=np.int32)
+        return device.put(np.where(are_set, numbers - 1, -1)), int(numbers[-1])
+    parts = parts_of(device, flags.size)
+    counts = device.empty(parts, np.int64)
+    run_parts(device, points_kernels.count_flags, flags.size, flags, counts)
+    numbers = device.empty(flags.size, np.int32)
+    run_parts(device, points_kernels.number_flags, flags.size, counts, flags, numbers)
+    return numbers, int(np.asarray(device.get(counts)).sum())
 
-    The host numbers a hundred thousand in less time than the launches for them take.
-    """
-    are_set = np.asarray(device.get(flags)) != 0
-    numbers = np.cumsum(are_set, dtype=np.int32)
-    return device.put(np.where(are_set, numbers - 1, -1)), int(numbers[-1])
+
+_FEW_FLAGS = 1 << 17  # that the host numbers in less time than the launches for them take
 
 
 def places_of(device: Device, flags: Any) -> tuple[Any, int]:
     """Places of the flags that are set, on the device; and how many are."""
-    places = np.flatnonzero(device.get(flags))
-    return device.put(places), places.size
+    if not device.is_cuda or flags.size <= _FEW_FLAGS:
+        places = np.flatnonzero(device.get(flags))
+        return device.put(places), places.size
+    numbers, count = numbered(device, flags)
+    out = device.empty(count, np.int64)
+    run_parts(device, points_kernels.place_numbers, numbers.size, numbers, out)
+    return out, count
 
 
 def least_of(device: Device, *asked: tuple[float, Any, Sequence[float]]) -> list[float]:

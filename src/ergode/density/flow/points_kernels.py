@@ -89,7 +89,36 @@ def choose(index, count, numbers, source, out):
     out[row, place] = source[row, numbers[place]]
 
 
-# ---- flags
+# ---- flags and numbers
+
+
+def count_flags(index, count, parts, flags, out):
+    """Number of flags [count] that are set, of one part: a kernel body. Out: `out` [parts]."""
+    total = 0
+    for i in range(index * count // parts, (index + 1) * count // parts):
+        total += 1 if flags[i] != 0 else 0
+    out[index] = total
+
+
+def number_flags(index, count, parts, counts, flags, out):
+    """Numbers of the flags that are set, -1 for others, of one part of them: a kernel body.
+
+    Model: `counts` [parts], how many are set in each part. Out: `out` [count].
+    """
+    number = 0
+    for k in range(index):
+        number += counts[k]
+    for i in range(index * count // parts, (index + 1) * count // parts):
+        is_set = flags[i] != 0
+        out[i] = number if is_set else -1
+        number += 1 if is_set else 0
+
+
+def place_numbers(index, count, parts, numbers, out):
+    """Put places of flags, of one part, where their numbers say: a kernel body. Out: `out`."""
+    for i in range(index * count // parts, (index + 1) * count // parts):
+        if numbers[i] >= 0:
+            out[numbers[i]] = i
 
 
 BINS = 256
