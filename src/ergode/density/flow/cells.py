@@ -41,7 +41,7 @@ def run(device: Device, body: Callable[..., Any], count: int, *arguments: Any) -
 def run_parts(
     device: Device, body: Callable[..., Any], count: int, *arguments: Any, times: int = 1
 ) -> None:
-    """The same for each group of `count` points, so many times."""
+    """The same for each group of `count` points, or for `times` as many groups."""
     parts = parts_of(device, count)
     if device.is_cuda:
         device.run(kernel_of(body), times * parts, count, parts, *arguments)
