@@ -39,10 +39,9 @@ class ZeroCrossing(HoldsFunctions):
         at the first time, leaving zero in this direction is a crossing at the first time.
     effect : function, optional
         ``effect(t, y, p)``, or with delays ``effect(t, y, yd, p)``. It returns the state after the
-        event, a tuple like the field's. With a further last argument it receives `draws`, see
-        `Jump`. Where variables are arrays it changes elements of `y` in
-        place and returns nothing. Simultaneous events act in the order in which they are
-        given. If an effect carries the state across the surface of another event, this is a
+        event, a tuple like the field's. A further last argument, `draws`, gets random numbers, see
+        `Jump`. Where variables are arrays it changes elements of `y` in place and returns nothing.
+        Simultaneous events act in the order in which they are given. If an effect carries the state across the surface of another event, this is a
         crossing: the other event occurs next, once. A result at the moment of an event is the state
         before it.
     terminal : bool or int
@@ -115,8 +114,8 @@ class Scheduled(HoldsFunctions):
     ----------
     times : array_like, shape [time_count]
         Times of the event, one later than the other [time]. Those after the last time of a run do
-        not occur. One at its first time or before is an error: the initial state is that after it.
-        A state that is saved at one of them is that before the event.
+        not occur. One at the first time of a run or before is an error: the initial state is that
+        after it. A state that is saved at one of them is that before the event.
     effect : function, optional
         As that of `ZeroCrossing`: ``effect(t, y, p)``, or ``effect(t, y, p, draws)`` with the draws
         of `Jump`.
@@ -306,7 +305,8 @@ def check_events(
     found = []
     for event in events:
         if not isinstance(event, ZeroCrossing if only_crossings else Event):
-            raise ModelError(f"events has {event!r}; expected ergode.trajectories.ZeroCrossing")
+            expected = "ZeroCrossing" if only_crossings else "ZeroCrossing, Scheduled or Jump"
+            raise ModelError(f"events has {event!r}; expected ergode.trajectories.{expected}")
         what, known = f"event '{event.name}'", field.parameters
         changed: dict[str, Any] = {}
         if isinstance(event, ZeroCrossing):

@@ -231,9 +231,9 @@ def integrate(
         default: give the error that is allowed there.
     events : sequence of ZeroCrossing, Scheduled and Jump
         Events to count, record, act on or stop at: crossings of a function, lists of times, and
-        jumps at random times. Two crossings within one step are found if the
-        event function is nearly polynomial there, as for thresholds of variables. If the function
-        changes faster than the state, give `max_step` or a smaller `step`.
+        jumps at random times. Two crossings within one step are found if the event function is
+        nearly polynomial there, as for thresholds of variables. If the function changes faster than
+        the state, give `max_step` or a smaller `step`.
     record : int
         Number of most recent hits of every event to store, with time and state. 0 only counts.
     observables : sequence of Maximum, Minimum, Mean, TimeAbove or Observable
@@ -472,7 +472,7 @@ def _for_jumps(
 
     Draws are those of a trajectory's place among all, so no trajectory is repeated among others.
 
-    Raises a PlanError if this run has none of these events.
+    Raises a PlanError if this run cannot have these events.
     """
     if field.arrays is not None or chosen.is_wide or chosen.method.is_long(field):
         raise PlanError(
