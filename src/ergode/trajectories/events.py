@@ -41,9 +41,9 @@ class ZeroCrossing(HoldsFunctions):
         ``effect(t, y, p)``, or with delays ``effect(t, y, yd, p)``. It returns the state after the
         event, a tuple like the field's. A further last argument, `draws`, gets random numbers, see
         `Jump`. Where variables are arrays it changes elements of `y` in place and returns nothing.
-        Simultaneous events act in the order in which they are given. If an effect carries the state across the surface of another event, this is a
-        crossing: the other event occurs next, once. A result at the moment of an event is the state
-        before it.
+        Simultaneous events act in the order in which they are given. If an effect carries the state
+        across the surface of another event, this is a crossing: the other event occurs next, once.
+        A result at the moment of an event is the state before it.
     terminal : bool or int
         Whether the event ends the trajectory, or how many occurrences end it: 3 is the third one.
         Its status is then ``STOPPED``, and later values are NaN. With a number, occurrences are
