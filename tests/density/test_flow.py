@@ -11,7 +11,7 @@ import ergode
 from ergode.core import kernels
 from ergode.core.errors import PlanError
 from ergode.density import views
-from ergode.density.flow import carrier, points_kernels, sums
+from ergode.density.flow import carrier, images_kernels, points_kernels, sums
 from ergode.density.grid import lattice
 from ergode.density.grid.lattice import Frame
 
@@ -159,10 +159,12 @@ def test_every_prior():
         assert np.allclose(found["covariance"][-1], exact, atol=most * np.abs(exact).max())
 
 
-def test_cells_are_images_of_cells_of_the_prior():
+@DEVICES
+def test_cells_are_images_of_cells_of_the_prior(device):
     """A stretched density has no holes: its marginals are those of a Gaussian."""
     mean, covariance = carried(np.array([1.0, 0.5]), np.diag([1.0, 0.5]), 1.0)
-    found = flow(ergode.Gaussian([1.0, 0.5], [1.0, 0.5]), [0.0, 1.0], keep="all", width=0.2)
+    prior = ergode.Gaussian([1.0, 0.5], [1.0, 0.5])
+    found = flow(prior, [0.0, 1.0], keep="all", width=0.2, device=device)
     cells = views.cells_at(found, 1.0)
     assert float(cells["mass"].sum()) == pytest.approx(1.0)
     centre = cells["mass"].values @ cells["point"].values
@@ -279,6 +281,15 @@ def test_its_cuda_kernels_compile(precision):
     ]  # fmt: skip
     for body, *arguments in of_new_lattices if precision == "float64" else []:
         cuda.ptx(kernels.for_each(body).compiled("cuda"), (0, 1, *arguments))
+    shared = edges[0], points, log, beside
+    of_images = [
+        (images_kernels.count_parts, count, groups, 0, 0.0, one[0], one[0], *shared, log),
+        (images_kernels.draw_parts, 1, 0, 0.0, 2.0, 8.0, 0.0, one[0], edges[0], numbers, 21, 9,
+         *shared[1:], numbers, numbers, numbers),
+    ]  # fmt: skip
+    for body, *arguments in of_images if precision == "float64" else []:
+        kernel = kernels.for_each(body, bindings={lattice.DIMENSION: size})
+        cuda.ptx(kernel.compiled("cuda"), (0, 1, *arguments))
 
 
 def math_inf(x):

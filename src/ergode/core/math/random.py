@@ -56,6 +56,7 @@ WIENER_TREE = np.uint32(47)
 PARTITION = np.uint32(48)
 PLACE = np.uint32(49)
 JUMP_TIME = np.uint32(50)
+IMAGE = np.uint32(51)
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)

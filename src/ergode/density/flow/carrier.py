@@ -194,7 +194,7 @@ class Carrier(Weighted):
         names = "points", "log_weights", "_steps", "_kernel", "_nearest"
         kept = {name: getattr(self, name) for name in names}
         for name in names[:3]:
-            setattr(self, name, self._copied(kept[name]))
+            setattr(self, name, self.copied(kept[name]))
         self._kernel = kernel_of(self._field, self.precision, self.device.target, distance=distance)
         assert distance.shape is not None
         rows = 2 + 2 * distance.shape[0]
@@ -230,7 +230,7 @@ class Carrier(Weighted):
             if own.bindings.get(lattice.LOCAL_NOISE):
                 still = kernel_of(self._field, self.precision, self.device.target, True)
                 self._kernel = self._made.setdefault("still", still)
-            self.points, self.log_weights, self._steps = map(self._copied, kept)
+            self.points, self.log_weights, self._steps = map(self.copied, kept)
             self._noise = self.device.zeros(noise.shape, np.float64)
             move()
             moved = self.gaussian_cells.root
@@ -239,7 +239,8 @@ class Carrier(Weighted):
         move()
         return Passage(before, moved, self.gaussian_cells)
 
-    def _copied(self, array: Any) -> Any:
+    def copied(self, array: Any) -> Any:
+        """A copy of an array, on the device."""
         copy = self.device.empty(array.shape, array.dtype)
         self.device.copy(array, copy)
         return copy

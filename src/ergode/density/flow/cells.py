@@ -146,15 +146,12 @@ def numbered(device: Device, flags: Any) -> tuple[Any, int]:
         are_set = np.asarray(device.get(flags)) != 0
         numbers = np.cumsum(are_set, dtype=np.int32)
         return device.put(np.where(are_set, numbers - 1, -1)), int(numbers[-1])
-    parts = parts_of(device, flags.size)
-    counts = device.empty(parts, np.int64)
-    run_parts(device, points_kernels.count_flags, flags.size, flags, counts)
+    begin, count = _begins(device, flags)
     numbers = device.empty(flags.size, np.int32)
-    run_parts(device, points_kernels.number_flags, flags.size, counts, flags, numbers)
-    return numbers, int(np.asarray(device.get(counts)).sum())
-
-
-_FEW_FLAGS = 1 << 17  # that the host numbers in less time than the launches for them take
+    device.run(
+        kernel_of(points_kernels.number_flags), begin.size, flags.size, begin, flags, numbers
+    )
+    return numbers, count
 
 
 def places_of(device: Device, flags: Any) -> tuple[Any, int]:
@@ -162,10 +159,26 @@ def places_of(device: Device, flags: Any) -> tuple[Any, int]:
     if not device.is_cuda or flags.size <= _FEW_FLAGS:
         places = np.flatnonzero(device.get(flags))
         return device.put(places), places.size
-    numbers, count = numbered(device, flags)
-    out = device.empty(count, np.int64)
-    run_parts(device, points_kernels.place_numbers, numbers.size, numbers, out)
-    return out, count
+    begin, count = _begins(device, flags)
+    places = device.empty(count, np.int64)
+    device.run(kernel_of(points_kernels.place_flags), begin.size, flags.size, begin, flags, places)
+    return places, count
+
+
+_FEW_FLAGS = 1 << 15  # that the host numbers in less time than the launches for them take
+
+
+def _begins(device: Device, flags: Any) -> tuple[Any, int]:
+    """The number of the first flag that is set in each group, on a GPU; and how many are set.
+
+    The host adds up the counts of groups, which are few.
+    """
+    groups = -(-flags.size // points_kernels.GROUP)
+    counts = device.empty(groups, np.int32)
+    device.run(kernel_of(points_kernels.count_flags), groups, flags.size, flags, counts)
+    begin = np.zeros(groups + 1, np.int32)
+    np.cumsum(device.get(counts), out=begin[1:])
+    return device.put(begin[:-1]), int(begin[-1])
 
 
 def least_of(device: Device, *asked: tuple[float, Any, Sequence[float]]) -> list[float]:

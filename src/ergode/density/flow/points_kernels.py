@@ -92,33 +92,40 @@ def choose(index, count, numbers, source, out):
 # ---- flags and numbers
 
 
-def count_flags(index, count, parts, flags, out):
-    """Number of flags [count] that are set, of one part: a kernel body. Out: `out` [parts]."""
+GROUP = 64
+"""Flags that one thread counts."""
+
+
+def count_flags(index, count, flags, out):
+    """Number of flags [count] that are set, of one group: a kernel body. Out: `out` [group]."""
     total = 0
-    for i in range(index * count // parts, (index + 1) * count // parts):
+    for i in range(index * GROUP, min((index + 1) * GROUP, count)):
         total += 1 if flags[i] != 0 else 0
     out[index] = total
 
 
-def number_flags(index, count, parts, counts, flags, out):
-    """Numbers of the flags that are set, -1 for others, of one part of them: a kernel body.
+def number_flags(index, count, begin, flags, out):
+    """Numbers of the flags that are set, -1 for others, of one group: a kernel body.
 
-    Model: `counts` [parts], how many are set in each part. Out: `out` [count].
+    Model: `begin` [group], the first number of each group. Out: `out` [count].
     """
-    number = 0
-    for k in range(index):
-        number += counts[k]
-    for i in range(index * count // parts, (index + 1) * count // parts):
+    number = begin[index]
+    for i in range(index * GROUP, min((index + 1) * GROUP, count)):
         is_set = flags[i] != 0
         out[i] = number if is_set else -1
         number += 1 if is_set else 0
 
 
-def place_numbers(index, count, parts, numbers, out):
-    """Put places of flags, of one part, where their numbers say: a kernel body. Out: `out`."""
-    for i in range(index * count // parts, (index + 1) * count // parts):
-        if numbers[i] >= 0:
-            out[numbers[i]] = i
+def place_flags(index, count, begin, flags, out):
+    """Put places of the flags that are set, of one group, where their numbers say: a kernel body.
+
+    Model: `begin` [group], the first number of each group. Out: `out`.
+    """
+    number = begin[index]
+    for i in range(index * GROUP, min((index + 1) * GROUP, count)):
+        if flags[i] != 0:
+            out[number] = i
+            number += 1
 
 
 BINS = 256

@@ -418,8 +418,12 @@ class FlowSolver:
             if self.keep != "none":
                 lattice = images.moved(record.lattice, middle)
                 values["grid_shift"][record.number, row] = lattice.centre - record.lattice.centre
-                cells = partial(images.draw, *carrier.host(place), group.starts[place], lattice)
-                record.keep_cells(row, cells, may_wait=len(self.records) == 1)
+                is_alone = len(self.records) == 1
+                cells = images.cells_of(
+                    carrier, place, group.starts[place], lattice, moments.log_mass[place],
+                    waits=is_alone and self.keep == "last",
+                )  # fmt: skip
+                record.keep_cells(row, cells, may_wait=is_alone)
             record.done = row + 1
             if record.lattice.turns is not None:
                 middle[...] = record.lattice.near(middle, record.lattice.centre)

@@ -19,6 +19,7 @@ import numpy as np
 
 from ergode.core.compiler.language import option, real
 from ergode.core.errors import PlanError
+from ergode.core.math.tall import turned
 
 DIMENSIONS_MOST = 10
 _TURNS_LEAST = 5  # cells in a period, so that those of a stencil are different
@@ -80,16 +81,20 @@ class Lattice:
 
     def pack(self, coordinates: np.ndarray) -> np.ndarray:
         """Keys of cells from coordinates [cell, dimension]."""
-        if coordinates.size and np.abs(coordinates).max() > self.reach:
-            raise PlanError(
-                f"the density reaches {int(np.abs(coordinates).max())} cells from the centre of "
-                f"the lattice, which has room for {self.reach} in {self.dimension} dimensions; "
-                "use larger widths"
-            )
+        if coordinates.size:
+            self.check_reach(int(np.abs(coordinates).max()))
         keys = np.zeros(len(coordinates), np.int64)
         for d in range(self.dimension):
             keys |= (coordinates[:, d].astype(np.int64) + (1 << (self.bits - 1))) << (self.bits * d)
         return keys
+
+    def check_reach(self, farthest: int) -> None:
+        """Raise a PlanError if cells with a coordinate so large have no keys."""
+        if farthest > self.reach:
+            raise PlanError(
+                f"the density reaches {farthest} cells from the centre of the lattice, which has "
+                f"room for {self.reach} in {self.dimension} dimensions; use larger widths"
+            )
 
     def unpack(self, keys: np.ndarray) -> np.ndarray:
         """Coordinates [cell, dimension] of keys, int32."""
@@ -101,8 +106,9 @@ class Lattice:
 
     def points(self, coordinates: np.ndarray) -> np.ndarray:
         """Centres of cells [cell, dimension]."""
-        z = coordinates * self.width
-        return self.centre + (z @ self.axes.T if self.is_rotated else z)
+        if not self.is_rotated:
+            return self.centre + coordinates * self.width
+        return self.centre + turned(coordinates, (self.axes * self.width).T)
 
     def cell_of(self, points: np.ndarray) -> np.ndarray:
         """Coordinates of the cells in which points lie."""
