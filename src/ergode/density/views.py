@@ -112,10 +112,14 @@ def marginal(cells: xarray.Dataset, variables: str | Sequence[str]) -> xarray.Da
     width = widths_along(cells)[columns]
     centre = np.asarray(cells.attrs["centre"], float)[columns]
     # On a rotated grid, points are binned on a new grid with the same resolution.
-    coordinate = np.rint((cells["point"].values[:, columns] - centre) / width).astype(int)
-    low = coordinate.min(axis=0)
-    shape = tuple(coordinate.max(axis=0) - low + 1)
-    place = np.ravel_multi_index((coordinate - low).T, shape)
+    points = cells["point"].values
+    place, low, shape = np.zeros(len(points)), [], []
+    for number, middle, step in zip(columns, centre, width, strict=True):
+        coordinate = np.rint((points[:, number] - middle) / step)
+        low.append(int(coordinate.min()))
+        shape.append(int(coordinate.max()) - low[-1] + 1)
+        place = place * shape[-1] + (coordinate - low[-1])
+    place = place.astype(np.int64)
     density = np.bincount(place, cells["mass"].values, int(np.prod(shape))).reshape(shape)
     axes = {
         name: centre[k] + width[k] * (low[k] + np.arange(shape[k])) for k, name in enumerate(names)
