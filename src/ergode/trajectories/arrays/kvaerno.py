@@ -20,10 +20,10 @@ import numpy as np
 from ergode.core.compiler.language import fma, real
 from ergode.core.compiler.source import Precision
 from ergode.core.group import barrier, totals_of
+from ergode.trajectories.arrays.banded import PLACES
 from ergode.trajectories.arrays.equations import evaluate, unknowns
 from ergode.trajectories.arrays.group import END
 from ergode.trajectories.arrays.rosenbrock import (
-    PLACES,
     STAGES,
     factorise,
     missed_inside,

@@ -79,6 +79,8 @@ def follow_stiff(
     steps = None
     if control.step is not None:
         steps = plan_steps(float(times[-1] - times[0]), control.step, count, [], [])
+    if method.multistep:
+        options["precision"] = "float64"  # sums of many steps
     if method.matrix_free:  # differences of float32 say too little
         runner = Runner(field, method, control, **options | {"precision": "float64"})
         return runner.run(initial, parameters, steps, show).rounded(precision)
@@ -88,13 +90,18 @@ def follow_stiff(
     band = Matrices(near).band(0, float(times[0]), near.first(0))
     if band is not None:
         runner.keep_to(band)
+    elif n > MOST:
+        raise PlanError(
+            f"method '{method.name}' has up to {MOST} unknowns whose derivatives read others from "
+            f"everywhere, and the field has {n:,}; choose 'rodas5p' or 'rodas5p-krylov'"
+        )
     outcome = runner.run(initial, parameters, steps, show)
     slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
     if band is not None and slow.size:
         # A branch may read what none did near the first state.
         runner = Runner(field, method, control, **options)
         outcome.put(slow, runner.run(initial[:, slow], parameters[:, slow], show=show))
-    return outcome
+    return outcome.rounded(precision)
 
 
 def suited(
