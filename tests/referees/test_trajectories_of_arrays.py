@@ -161,9 +161,10 @@ STIFF = {
     "rosenbrock23": ({"rtol": 1e-5, "atol": 1e-6}, 2e-3),
     "rodas5p-krylov": ({"rtol": 1e-6, "atol": 1e-7}, 2e-4),
     "kvaerno5": ({"rtol": 1e-6, "atol": 1e-7}, 2e-4),
+    "bdf": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
 }
-LOOPS = {name: one for name, one in STIFF.items() if name != "kvaerno5"}
-NAMED = {"kvaerno5": STIFF["kvaerno5"]}
+NAMED = {name: STIFF[name] for name in ("kvaerno5", "bdf")}
+LOOPS = {name: one for name, one in STIFF.items() if name not in NAMED}
 
 
 @pytest.mark.slow

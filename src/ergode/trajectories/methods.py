@@ -371,8 +371,8 @@ METHODS = {
             _KVAERNO5,
         ),
         Method(
-            "bdf", "backward differentiation formulas of order 1 to 5, which keep Jacobian and "
-            "factors over many steps", "stiff equations in arrays of one dimension", 5, True, True,
+            "bdf", "backward differentiation formulas up to order 5, which keep the Jacobian "
+            "and its factors over many steps", "stiff equations in arrays of one dimension", 5, True, True,
             _BDF, multistep=True,
         ),
         _symplectic(

@@ -143,7 +143,7 @@ FIELDS = {
 
 @pytest.mark.parametrize(("case", "method"), [
     ("thread", "rosenbrock23"), ("block", "rosenbrock23"), ("block", "kvaerno5"),
-    ("block, all in shared memory", "rosenbrock23"),
+    ("block, all in shared memory", "rosenbrock23"), ("block", "bdf"),
 ])  # fmt: skip
 def test_the_text_for_a_gpu_on_threads_of_a_host(case, method, monkeypatch):
     times = np.array([0.0, 0.004, 0.01])
@@ -165,6 +165,7 @@ def test_the_text_for_a_gpu_on_threads_of_a_host(case, method, monkeypatch):
 
 @pytest.mark.parametrize(("group", "method", "precision"), [
     ("thread", "kvaerno5", "float64"), ("block", "rodas5p", "float32"),
+    ("block", "bdf", "float64"),
     pytest.param("thread", "rodas5p", "float64", marks=pytest.mark.exhaustive),
     pytest.param("block", "kvaerno5", "float32", marks=pytest.mark.exhaustive),
 ])  # fmt: skip
@@ -176,7 +177,7 @@ def test_ptx(group, method, precision):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas5p", "kvaerno5"])
+@pytest.mark.parametrize("method", ["rodas5p", "kvaerno5", "bdf"])
 @pytest.mark.parametrize("n", [3, 33, 120])
 def test_cuda_agrees_with_cpu(n, method):
     rates = np.linspace(0.5, 2.0, 200)

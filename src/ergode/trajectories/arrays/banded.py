@@ -50,6 +50,11 @@ def band_of(n, places):
     return Band(n, lower, upper, width, np.int32(columns), rows, 1 if width < n else 0)
 
 
+def rows_of(n: int, places: np.ndarray) -> int:
+    """Rows of slopes of a matrix."""
+    return int(band_of(n, places).rows)
+
+
 def _from_cpu(group, first, stop):
     return range(first, stop)
 

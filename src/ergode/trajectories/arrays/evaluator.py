@@ -80,12 +80,16 @@ class Evaluator:
                          state, before, other, found, grain=blocks)  # fmt: skip
         return found > 0
 
-    def windows(self, me: int, t: float, states: np.ndarray, reach: int) -> np.ndarray:
+    def windows(
+        self, me: int, t: float, states: np.ndarray, reach: int, inside: bool
+    ) -> np.ndarray:
         """What derivatives read of unknowns in reach (see `slopes.windows_cpu`)."""
         near, *others = states
         found = np.zeros((self.size, len(self.arrays.shapes) + 1, 2 * reach + 1), np.uint8)
         cells, state = self.arrays.shapes[0][0], np.empty(self.size)
         for other in others:
-            self._device.run(self._windows, cells, self._run, np.int64(me), t, near, other, state,
-                             np.int64(reach), found, grain=cells, is_brief=True)  # fmt: skip
+            self._device.run(
+                self._windows, cells, self._run, np.int64(me), t, near, other, state,
+                np.int64(reach), np.int64(inside), found, grain=cells, is_brief=True,
+            )  # fmt: skip
         return found

@@ -292,7 +292,7 @@ def _chosen_steps(me, group, p, run, out, w):
             cursor, taken, rejected = whole[CURSOR], whole[TAKEN], whole[REJECTED]
             knot, age, number, count = whole[KNOT], whole[AGE], whole[NUMBER], whole[COUNT]
             last_step_rejected = whole[WAS_REJECTED] != 0
-            for q in range(OWN):
+            for q in range(OWN if MULTISTEP else 0):
                 w.own[q] = reals[REALS + q]
         limit_of_launch = taken + rejected + w.kept.budget
         barrier(group)  # all have read

@@ -21,9 +21,8 @@ from scipy.sparse.linalg import splu
 
 from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.arrays.sparsity import colours_of, pattern_of, refuse_full
-from ergode.trajectories.arrays.stencils import NARROW, band_of_neighbours
+from ergode.trajectories.arrays.stencils import BANDED, NARROW, band_of_neighbours
 
-_SMALL = 50  # unknowns up to which matrices are full
 _FULL = 0.1  # share of a larger matrix from which it is full
 _EPSILON = float(np.finfo(float).eps)
 _LEAST_MOVED = 1e-5  # state for which the difference of a derivative is taken, at least
@@ -87,7 +86,7 @@ class Matrices:
 
     def band(self, me: int, t: float, y: np.ndarray) -> np.ndarray | None:
         """The band of the Jacobian near a state (see `banded.full`); None if it is full."""
-        if y.size <= _SMALL:
+        if y.size <= BANDED:
             return None
         band = band_of_neighbours(self._field, me, t, np.array(_states_near(y)))
         if band is not None:
@@ -155,7 +154,7 @@ class Matrices:
             return found
 
         known = self._pattern
-        if field.arrays.in_place or n <= _SMALL:
+        if field.arrays.in_place or n <= BANDED:
             refuse_full(n)
             pattern = csc_array(np.ones((n, n)))
         else:
@@ -169,7 +168,7 @@ class Matrices:
         """Colour the columns of a pattern, and look for a band."""
         n = self._field.size
         self._pattern, self._colours = pattern, colours_of(pattern)
-        self._band = _band_of(pattern) if n > _SMALL else None
+        self._band = _band_of(pattern) if n > BANDED else None
 
     def _differences(
         self, me: int, t: float, y: np.ndarray, f: np.ndarray
@@ -198,7 +197,7 @@ class Matrices:
         if self._band is not None:
             return _band_solver(self._band, jacobian.data, diagonal)
         try:
-            if n <= _SMALL or jacobian.nnz > _FULL * n * n:
+            if n <= BANDED or jacobian.nnz > _FULL * n * n:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error", LinAlgWarning)
                     factors = lu_factor(diagonal * np.eye(n) - jacobian.toarray())

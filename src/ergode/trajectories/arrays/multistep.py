@@ -127,6 +127,8 @@ def take_stages(group, t, h, t1, looked, p, run, w):
     if _correct(group, h, t1, SHARE / constants.own, p, run, w):
         error = _norm(group, _CORRECTION, w) * constants.own
     own[_ERROR] = error
+    for i in unknowns(group, w.y.size):
+        w.k[_SLOPE, i] = fma(own[1], w.k[_CORRECTION, i], w.k[_HISTORY + 1, i]) / h
     if looked and error <= 1.0:
         _put_polynomial(group, h, w)
     return error, real(0.0)

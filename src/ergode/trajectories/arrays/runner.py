@@ -174,7 +174,7 @@ class Runner:
     def keep_to(self, band: np.ndarray) -> None:
         """Keep the matrix of an implicit method to a band (see `banded.full`)."""
         count = self.bindings.get(group.MATRICES, group.MATRICES.default)
-        self.slopes = self.slope_rows + count * int(banded.band_of(self.field.size, band).rows)
+        self.slopes = self.slope_rows + count * banded.rows_of(self.field.size, band)
         self._shared["stage_begins"] = self.device.put(band)
 
     @property

@@ -1,7 +1,7 @@
 """The band of the Jacobian of arrays of one dimension, whose derivatives read their neighbours.
 
 A derivative is evaluated with other values outside a window around it, and with those of single
-unknowns inside changed: that takes no more evaluations than the window has unknowns.  The band is
+unknowns inside changed: that takes as many evaluations as the window has unknowns.  The band is
 the narrowest of a few orders of the unknowns: array by array, cell by cell, and with the last cell
 beside the first.
 """
@@ -15,10 +15,13 @@ import numpy as np
 if TYPE_CHECKING:
     from ergode.trajectories.arrays.evaluator import Evaluator
 
+BANDED = 50
+"""Unknowns up to which a matrix is full."""
+
 NARROW = 16
 """Diagonals on a side, up to which a matrix is banded."""
 
-_REACHES = 2, 6
+_REACHES = 1, 2, 6
 
 
 def band_of_neighbours(
@@ -35,7 +38,8 @@ def band_of_neighbours(
     for reach in _REACHES:
         if cells <= 2 * reach + 1:
             return None
-        found = field.windows(me, t, states, reach)
+        # One array whose derivatives read no further than that has a band of this width.
+        found = field.windows(me, t, states, reach, inside=count > 1 or reach > 1)
         if not found[:, -1, 0].any():
             i, array, ahead = np.nonzero(found[:, :-1])
             read = array * cells + (i % cells + ahead - reach) % cells
