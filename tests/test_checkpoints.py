@@ -237,8 +237,8 @@ def watched_matrix_free(**options):
     return watched_arrays(**{"method": "rodas5p-krylov", **options})
 
 
-def several_kvaerno_arrays(**options):
-    return arrays(**{"method": "kvaerno5", **options})
+def multistep_arrays(**options):
+    return watched_arrays(**{"method": "bdf", **options})
 
 
 def many_variables(**options):
@@ -323,7 +323,7 @@ DEAR = [
     sampled_leap, arrays,
     fixed_arrays, stabilised, watched_arrays, delayed_arrays, noisy_arrays,
     stiff_arrays, matrix_free, fixed_stiff_arrays, watched_stiff_arrays,
-    watched_matrix_free, several_kvaerno_arrays, many_variables,
+    watched_matrix_free, multistep_arrays, many_variables,
 ]  # fmt: skip
 ON_GPU = [one for one in [*CHEAP, *DEAR] if one is not passages]
 each_run = pytest.mark.parametrize(

@@ -19,7 +19,10 @@ METHODS_OF_NAMED = {
     "kvaerno5": ({"rtol": 1e-6, "atol": 1e-7}, 3e-5),
     "rosenbrock23": ({"rtol": 1e-5, "atol": 1e-6}, 1e-3),
 }
-METHODS_OF_ARRAYS = METHODS_OF_NAMED | {"rodas5p-krylov": METHODS_OF_NAMED["rodas5p"]}
+METHODS_OF_ARRAYS = {
+    "rodas5p": METHODS_OF_NAMED["rodas5p"], "rodas5p-krylov": METHODS_OF_NAMED["rodas5p"],
+    "rosenbrock23": METHODS_OF_NAMED["rosenbrock23"], "bdf": ({"rtol": 1e-7, "atol": 1e-8}, 3e-5),
+}  # fmt: skip
 
 
 @pytest.mark.exhaustive

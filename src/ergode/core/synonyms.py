@@ -42,10 +42,11 @@ _OTHERS = {
     "dopri5": "rk45 ode45 dormandprince dp5 rkdp rkf45 fehlberg cashkarp rk23 ode23 bs3 adaptive",
     "dop853": "rk8 dp8 vern7 vern8 vern9 ode78 ode89",
     "rkc2": "rkc rock2 rock4 chebyshev",
-    "rodas5p": "bdf radau radau5 radauiia5 lsoda cvode vode ode15s stiff implicit rodas rodas5 "
-    "rosenbrock fbdf qndf backwardeuler impliciteuler",
-    "rodas4": "bdf radau radau5 radauiia5 lsoda cvode vode ode15s stiff implicit rodas rodas5 "
-    "rosenbrock fbdf qndf backwardeuler impliciteuler",
+    "bdf": "lsoda cvode vode ode15s fbdf qndf",
+    "rodas5p": "radau radau5 radauiia5 stiff implicit rodas rodas5 rosenbrock backwardeuler "
+    "impliciteuler",
+    "rodas4": "radau radau5 radauiia5 stiff implicit rodas rodas5 rosenbrock backwardeuler "
+    "impliciteuler",
     "rosenbrock23": "ode23s ros2 ros3",
     "rodas5p-krylov": "newtonkrylov gmres jfnk krylov",
     "kvaerno5": "esdirk sdirk kencarp3 kencarp4 kencarp5 trbdf2 kvaerno3",

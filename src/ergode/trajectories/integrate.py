@@ -165,6 +165,9 @@ def integrate(
         methods use finite differences, and do not support delays. Several trajectories of up to 256
         unknowns, or one with events or observables, then run in a compiled kernel on every device.
         Others run on a CPU in float64, one after the other, without events and observables.
+        ``"bdf"`` always has the kernel, in float64, and chooses its steps. On a CPU it has any
+        number of unknowns if they can be ordered so that a derivative reads near ones alone;
+        ``"auto"`` then repeats stiff trajectories of more than 50 unknowns with it.
         Symplectic methods take fixed steps and need a separable system: derivatives of positions
         depend on momenta alone, those of momenta on positions and time. The positions are
         identified from the field. Between two steps the state is a cubic polynomial.
@@ -188,6 +191,8 @@ def integrate(
           its linear systems; for stiff equations in arrays of two and three dimensions
         - ``"kvaerno5"``: a diagonally implicit Runge-Kutta method of order 5, which solves its
           stages by Newton's method; for stiff and strongly nonlinear equations
+        - ``"bdf"``: backward differentiation formulas up to order 5, which keep the Jacobian and
+          its factors over many steps; for stiff equations in arrays of one dimension
         - ``"verlet"``: the Stoermer-Verlet or leapfrog method, symplectic of order 2; for long
           times, with positions and momenta
         - ``"blanes-moan4"``: Blanes and Moan's symplectic method of order 4; for long times, to 3

@@ -93,6 +93,7 @@ def _method_attributes(chosen: Choice, work: Mapping[str, Any], count: int) -> d
             f"{work['stiff_trajectories']} of {count} trajectories are stiff: "
             f"'{chosen.method.name}' did not end within {EXPLICIT_STEPS:,} steps"
         )
+        reason += f"; {stiff}: {work['stiff_reason']}" if work.get("stiff_reason") else ""
     return {"method": used, "method_reason": reason}
 
 

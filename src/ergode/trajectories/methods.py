@@ -24,7 +24,7 @@ from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, Rosen
 
 MethodName = Literal[
     "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rkc2", "rosenbrock23", "rodas5p",
-    "rodas5p-krylov", "kvaerno5", "verlet", "blanes-moan4", "kahan-li6", "suzuki-umeno8",
+    "rodas5p-krylov", "kvaerno5", "bdf", "verlet", "blanes-moan4", "kahan-li6", "suzuki-umeno8",
     "euler-maruyama", "implicit-euler-maruyama", "milstein", "sra1",
 ]  # fmt: skip
 
@@ -65,6 +65,8 @@ class Method(methods.Method):
     stabilised: bool = False
     # Whether it solves linear systems without a matrix; for variables that are arrays.
     matrix_free: bool = False
+    # Whether a step depends on those before, and its order is chosen; it takes one array.
+    multistep: bool = False
     needs_time_slopes: bool = False  # whether the method needs time derivatives of the slopes
     # ``noise_limits(field)``: why the method does not support the field's noise, or None.
     noise_limits: Callable[[VectorField], str | None] = field(default=_no_limits, repr=False)
@@ -92,7 +94,7 @@ class Method(methods.Method):
     def for_arrays(self) -> bool:
         """Whether it integrates variables that are arrays."""
         is_explicit = self.tableau is not None and not self.is_symplectic
-        return is_explicit or self.stabilised or self.stiff
+        return is_explicit or self.stabilised or self.is_rosenbrock or self.multistep
 
     def why_unsupported(self, field: VectorField, step: float | None, apart: bool) -> str | None:
         """Why the method cannot integrate a field, or None.
@@ -111,6 +113,8 @@ class Method(methods.Method):
             return f"has no mass matrix; choose '{_STIFF}', with up to {_STIFF_VARIABLES} variables"
         if (self.stabilised or self.matrix_free) and field.arrays is None:
             return "is for variables that are arrays; choose 'rodas5p'"
+        if self.multistep and step is not None:
+            return "chooses its steps and their order; leave step out, or choose 'rodas5p'"
         if noisy and step is None:
             if not self.adapts:
                 return "has steps of one size: give a step"
@@ -133,7 +137,7 @@ class Method(methods.Method):
                 return "does not support delays of variables that are arrays; choose 'tsit5'"
             if apart and step is None and not self.adapts:
                 return "does not estimate its error; give a step, or choose 'tsit5'"
-            return self._too_many(field)
+            return None
         if self.is_symplectic:
             if field.delays:
                 return "does not support delays"
@@ -149,14 +153,9 @@ class Method(methods.Method):
                     f"supports delays for up to {_STIFF_VARIABLES} variables, and the field has "
                     f"{len(field.variables)}"
                 )
-            return self._too_many(field)
+            if not (self.is_rosenbrock or self.multistep):
+                return f"is for up to {_STIFF_VARIABLES} variables; choose 'rodas5p' or 'bdf'"
         return None
-
-    def _too_many(self, field: VectorField) -> str | None:
-        """Why a method whose matrix is in a kernel alone does not have room for a field."""
-        if not self.stiff or self.is_rosenbrock or field.size <= MOST:
-            return None
-        return f"has up to {MOST} unknowns, and the field has {field.size:,}; choose 'rodas5p'"
 
     def is_long(self, field: VectorField) -> bool:
         """Whether an explicit method takes the named variables of a field as one array.
@@ -170,7 +169,7 @@ class Method(methods.Method):
     def is_wide(self, field: VectorField) -> bool:
         """Whether it takes the named variables of a field as one array."""
         many = field.arrays is None and len(field.variables) > _STIFF_VARIABLES
-        return self.stiff and many
+        return (self.stiff and many) or (self.multistep and field.arrays is None)
 
 
 def _for_arrays() -> str:
@@ -317,6 +316,12 @@ _KVAERNO5 = {
     stepper.PROBES: kvaerno.PROBES,
 }  # fmt: skip
 
+# A polynomial of a step, by the powers of its fraction.
+_BDF = {
+    stepper.DENSE: tuple(tuple(float(row == power) for power in range(1, 6)) for row in range(6)),
+    stepper.ERROR_ORDER: 2.0,  # of the first step
+}
+
 METHODS = {
     one.name: one
     for one in (
@@ -359,6 +364,11 @@ METHODS = {
             "kvaerno5", "a diagonally implicit Runge-Kutta method of order 5, which solves its "
             "stages by Newton's method", "stiff and strongly nonlinear equations", 5, True, True,
             _KVAERNO5,
+        ),
+        Method(
+            "bdf", "backward differentiation formulas up to order 5, which keep the Jacobian "
+            "and its factors over many steps", "stiff equations in arrays of one dimension",
+            5, True, True, _BDF, multistep=True,
         ),
         _symplectic(
             "verlet", "the Stoermer-Verlet or leapfrog method, symplectic of order 2",

@@ -149,7 +149,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step
         if otherwise is not None:
             slow = np.flatnonzero(_is_stiff(outcome))
             some = initial[:, slow], parameters[:, slow]
-            method = suited(field, control, *some, grid, problem.device.target)
+            method, why = suited(field, control, *some, grid, problem.device.target)
             number = slow.size
             if slow.size:
                 number = _repeat(
@@ -161,7 +161,7 @@ def follow_arrays(problem: Problem, chosen: Choice, control: Control, every_step
                         initial[:, who], parameters[:, who]
                     ),
                 )  # fmt: skip
-            work.update(stiff_method=method.name, stiff_trajectories=number)
+            work.update(stiff_method=method.name, stiff_trajectories=number, stiff_reason=why)
         return outcome
 
     found = _found(_logged(run, control, problem, every_step), control, layout)

@@ -121,31 +121,32 @@ class Machine:
 
     def __init__(self, blocks, threads):
         self.blocks, self.threads = blocks, threads
-        self.all, self.local = threading.Barrier(blocks * threads), threading.local()
+        self.all, self.mine = threading.Barrier(blocks * threads), threading.local()
         self.each = [threading.Barrier(threads) for _ in range(blocks)]
         self.scratch = np.zeros((blocks, threads, 2))
         self.memory = [np.full(10_000, np.nan) for _ in range(blocks)]
-        self.shared = SimpleNamespace(array=lambda *_: self.memory[self.local.block])
+        self.local = SimpleNamespace(array=lambda count, _: np.full(count, np.nan))
+        self.shared = SimpleNamespace(array=lambda *_: self.memory[self.mine.block])
         self.cg = SimpleNamespace(this_grid=lambda: None)
         self.blockDim, self.gridDim = SimpleNamespace(x=threads), SimpleNamespace(x=blocks)
 
-    threadIdx = property(lambda self: SimpleNamespace(x=self.local.thread))
-    blockIdx = property(lambda self: SimpleNamespace(x=self.local.block))
+    threadIdx = property(lambda self: SimpleNamespace(x=self.mine.thread))
+    blockIdx = property(lambda self: SimpleNamespace(x=self.mine.block))
 
     def grid(self, _):
-        return self.local.block * self.threads + self.local.thread
+        return self.mine.block * self.threads + self.mine.thread
 
     def gridsize(self, _):
         return self.blocks * self.threads
 
     def syncthreads(self):
-        self.each[self.local.block].wait()
+        self.each[self.mine.block].wait()
 
     def totals_of_block(self, _, first, second):
         """In place of the one by shuffles of warps."""
-        self.scratch[self.local.block, self.local.thread] = first, second
+        self.scratch[self.mine.block, self.mine.thread] = first, second
         self.syncthreads()
-        found = self.scratch[self.local.block].sum(axis=0)
+        found = self.scratch[self.mine.block].sum(axis=0)
         self.syncthreads()
         return found[0], found[1]
 
@@ -159,7 +160,7 @@ class Machine:
         entry = module[kernel.source("cuda").entries[kernel.number]]
 
         def work(block, thread):
-            self.local.block, self.local.thread = block, thread
+            self.mine.block, self.mine.thread = block, thread
             entry(*arguments)
 
         places = itertools.product(range(self.blocks), range(self.threads))

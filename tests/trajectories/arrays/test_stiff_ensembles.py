@@ -83,22 +83,8 @@ def chain(count):
     return ergode.field_from_equations(equations), names
 
 
-@pytest.mark.exhaustive
-def test_kvaerno_reaches_its_tolerance_and_its_order():
-    rates, errors = np.array([0.5, 1.0, 2.0]), []
-    exact = np.array([[modes(33, D * t) for t in TIMES] for D in rates])
-    for tolerance in (1e-4, 1e-7):
-        found = heat(33, rates, method="kvaerno5", rtol=tolerance, atol=tolerance)
-        assert np.abs(found["x"].values - exact).max() < 10 * tolerance
-        assert (found["step_count"] < 12 + 8 / tolerance**0.2).all()
-    for count in (8, 16):
-        found = heat(33, 0.02, times=[0.0, 2.0], step=2.0 / count, method="kvaerno5")
-        errors.append(np.abs(found["x"].values[-1] - modes(33, 0.04)).max())
-    assert abs(np.log2(errors[0] / errors[1]) - 5) < 0.15
-
-
 @pytest.mark.parametrize(("count", "method"), [
-    (1, "rodas5p"), (4, "kvaerno5"), pytest.param(4, "rodas5p", marks=pytest.mark.exhaustive),
+    (1, "rodas5p"), (4, "bdf"), pytest.param(4, "rodas5p", marks=pytest.mark.exhaustive),
 ])  # fmt: skip
 def test_thirty_named_variables(count, method):
     field, names = chain(30)
@@ -115,14 +101,13 @@ def test_thirty_named_variables(count, method):
         np.testing.assert_allclose(states, exact, rtol=1e-4, atol=1e-8)
 
 
-def test_how_many_unknowns_kvaerno_refuses():
-    field, names = chain(300)
-    usual = {"times": [0.0, 1.0], "device": "cpu", "method": "kvaerno5"}
-    said = "has up to 256 unknowns, and the field has 300; choose 'rodas5p'"
-    with pytest.raises(ergode.PlanError, match=said):
-        integrate(field, initial=dict.fromkeys(names, 1.0), parameters={"back": 1.0}, **usual)
-    with pytest.raises(ergode.PlanError, match=said):
-        heat(300, 1.0, method="kvaerno5")
+def test_kvaerno_is_for_few_named_variables():
+    field, names = chain(17)
+    with pytest.raises(ergode.PlanError, match="for up to 16 variables; choose 'rodas5p' or 'bdf'"):
+        integrate(field, times=[0.0, 1.0], initial=dict.fromkeys(names, 1.0), device="cpu",
+                  parameters={"back": 1.0}, method="kvaerno5")  # fmt: skip
+    with pytest.raises(ergode.PlanError, match="not made yet for variables that are arrays"):
+        heat(33, 1.0, method="kvaerno5")
 
 
 def relaxed(i, t, y, p):
@@ -142,8 +127,8 @@ FIELDS = {
 
 
 @pytest.mark.parametrize(("case", "method"), [
-    ("thread", "rosenbrock23"), ("block", "rosenbrock23"), ("block", "kvaerno5"),
-    ("block, all in shared memory", "rosenbrock23"),
+    ("thread", "rosenbrock23"), ("block", "rosenbrock23"), ("thread", "bdf"),
+    ("block, all in shared memory", "rosenbrock23"), ("block", "bdf"),
 ])  # fmt: skip
 def test_the_text_for_a_gpu_on_threads_of_a_host(case, method, monkeypatch):
     times = np.array([0.0, 0.004, 0.01])
@@ -164,9 +149,8 @@ def test_the_text_for_a_gpu_on_threads_of_a_host(case, method, monkeypatch):
 
 
 @pytest.mark.parametrize(("group", "method", "precision"), [
-    ("thread", "kvaerno5", "float64"), ("block", "rodas5p", "float32"),
+    ("block", "rodas5p", "float32"), ("block", "bdf", "float64"),
     pytest.param("thread", "rodas5p", "float64", marks=pytest.mark.exhaustive),
-    pytest.param("block", "kvaerno5", "float32", marks=pytest.mark.exhaustive),
 ])  # fmt: skip
 def test_ptx(group, method, precision):
     field = FIELDS[group] if group == "thread" else ergode.VectorField(
@@ -176,7 +160,7 @@ def test_ptx(group, method, precision):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas5p", "kvaerno5"])
+@pytest.mark.parametrize("method", ["rodas5p", "bdf"])
 @pytest.mark.parametrize("n", [3, 33, 120])
 def test_cuda_agrees_with_cpu(n, method):
     rates = np.linspace(0.5, 2.0, 200)
@@ -188,7 +172,7 @@ def test_cuda_agrees_with_cpu(n, method):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("method", ["rodas5p", "kvaerno5"])
+@pytest.mark.parametrize("method", ["rodas5p", "bdf"])
 def test_thirty_named_variables_on_cuda(method):
     field, names = chain(30)
     cpu, gpu = (

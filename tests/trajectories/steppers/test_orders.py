@@ -55,7 +55,7 @@ def exact(linear):
 @pytest.mark.parametrize("method", [
     name
     for name, one in METHODS.items()
-    if not (one.scheme or one.stabilised or one.matrix_free or one.is_symplectic)
+    if not (one.scheme or one.stabilised or one.matrix_free or one.multistep or one.is_symplectic)
 ])  # fmt: skip
 def test_observed_order(method, exact):
     order = min(METHODS[method].order, 6)  # the quintic's, of the past

@@ -13,11 +13,11 @@ import numpy as np
 
 from ergode.core.compiler.language import by_reference, cuda, real, window
 from ergode.core.group import Group, next_member, thread_in_group
+from ergode.core.math.nordsieck import MOST
 from ergode.kinetics import endings
 from ergode.kinetics.block.schedule import WARP
 from ergode.kinetics.condition_history import history_of
 from ergode.kinetics.multistep.formulas import integrate_zone
-from ergode.kinetics.multistep.nordsieck import MOST
 from ergode.kinetics.multistep.room import ARRAYS, clear, room_of
 from ergode.kinetics.multistep.tank_in_hand import Net, tank_size
 from ergode.kinetics.multistep.tanks import integrate_network

@@ -25,11 +25,11 @@ import numpy as np
 
 from ergode.core.compiler.language import no_unroll
 from ergode.core.group import ONE, Group, barrier, share, total_of
+from ergode.core.math.nordsieck import MOST
 from ergode.kinetics.kernel_options import EXCHANGES, FLOW, MOVING, SELF_HEATING, WALLED
 from ergode.kinetics.multistep import activities, coefficients
 from ergode.kinetics.multistep.factors import renew_factors, solve_trial
 from ergode.kinetics.multistep.lanes import row_of, rows_of
-from ergode.kinetics.multistep.nordsieck import MOST
 from ergode.kinetics.multistep.outside import (
     NUMBERS,
     correct_kept,

@@ -17,9 +17,9 @@ from ergode.core.compiler.language import (
     no_refcount,
     no_unroll,
     noinline,
-    noinline_cuda,
 )
 from ergode.core.group import barrier, meet, share, total_of
+from ergode.core.math import nordsieck
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_of, horizon, wall_at
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
@@ -32,7 +32,7 @@ from ergode.kinetics.kernel_options import (
     SUNLIT,
     TIMED,
 )
-from ergode.kinetics.multistep import activities, coefficients, corrector, nordsieck
+from ergode.kinetics.multistep import activities, coefficients, corrector
 from ergode.kinetics.multistep.conditions import (
     SMOOTH,
     after_jump,
@@ -49,19 +49,7 @@ from ergode.kinetics.tables import CLOSED, PLUG, STIRRED
 
 # Steps below this fraction of the time since the start are lost in rounding; the smallest step.
 SHORTEST, VANISHED = 1e-15, 1e-280
-# Largest growth of a step: usually, and of the first; the least growth for which steps change.
-GROWTH, FIRST_GROWTH, WORTHWHILE = 10.0, 1e4, 1.5
-# Errors are estimated with these safety factors: own and lower order, higher order.
-SAFE, SAFER = 6.0, 10.0
 FINER = 10.0
-MOST_FAILURES = 3
-"""Failures of a step after which the order falls to one."""
-
-
-@noinline_cuda
-def growth(safety, error, order):
-    """Ratio of the next step to this one."""
-    return 1.0 / ((safety * error) ** (1.0 / order) + 1e-6)
 
 
 def put_weights(absolute, rtol, history, weight, group):
@@ -173,48 +161,6 @@ def errors_beside(vectors, constants, order, ratio, h):
     return low, high
 
 
-def next_order(error, low, high, order, waiting, most):
-    """The order of the next step, its length over that of this one, and steps before a change.
-
-    The step is at most `most` times as long; 1 stands for the step after a failure. Errors of the
-    orders beside are of `errors_beside`.
-    """
-    chosen, factor = order, 1.0
-    if most == 1.0:
-        waiting = max(waiting, 2)
-    else:
-        factor = growth(SAFE, error, order + 1)
-        if waiting <= 0:
-            down = growth(SAFE, low, order) if low >= 0.0 else 0.0
-            up = growth(SAFER, high, order + 2) if high >= 0.0 else 0.0
-            if up > factor and up > down:
-                chosen, factor = order + 1, up
-            elif down > factor:
-                chosen, factor = order - 1, down
-            waiting = 2
-    if factor < WORTHWHILE:
-        factor, chosen = 1.0, order
-    factor = min(factor, most)
-    if chosen != order or factor != 1.0:
-        waiting = chosen + 1
-    return chosen, factor, waiting
-
-
-def shorter(error, order, failures):
-    """Ratio of a step to one whose error is too large; `failures` of its tries are so by now."""
-    factor = max(0.1, growth(SAFE, error, order + 1)) if error < math.inf else 0.1
-    return min(factor, 0.9 if failures < 2 else 0.2)
-
-
-def keep_length(past, order, h, taken):
-    """Put the length of a step, the last of `taken`, before those of earlier ones."""
-    for back in range(order - 1):
-        past[order - back] = past[order - back - 1]
-    if order == 1 and taken > 1:
-        past[2] = past[1]
-    past[1] = h
-
-
 def keep_correction(vectors, order, waiting):
     """Keep the correction of a step, if the one after it may change the order; whether it may."""
     if waiting != 1 or order >= nordsieck.MOST:
@@ -222,17 +168,6 @@ def keep_correction(vectors, order, waiting):
     for i in no_unroll(share(vectors.group, 0, vectors.y.size)):
         vectors.before[i] = vectors.correction[i]
     return True
-
-
-def turn_history(vectors, order, chosen, factor, h):
-    """Make the history one of the order `chosen`, for a step `factor` times as long."""
-    history, gain, past, group = vectors.history, vectors.gain, vectors.past, vectors.group
-    if chosen > order:
-        nordsieck.raise_order(history, gain, past, order, h, vectors.correction, group)
-    elif chosen < order:
-        nordsieck.lower_order(history, gain, past, order, h, group)
-    if factor != 1.0:
-        nordsieck.rescale(history, chosen, factor, group)
 
 
 def change_order(vectors, constants, error, order, waiting, ratio, most, h):
@@ -247,8 +182,8 @@ def change_order(vectors, constants, error, order, waiting, ratio, most, h):
     low, high = -1.0, -1.0
     if waiting <= 0 and most != 1.0:
         low, high = errors_beside(vectors, constants, order, ratio, h)
-    chosen, factor, waiting = next_order(error, low, high, order, waiting, most)
-    turn_history(vectors, order, chosen, factor, h)
+    chosen, factor, waiting = nordsieck.next_order(error, low, high, order, waiting, most)
+    nordsieck.turn_history(vectors, order, chosen, factor, h)
     return chosen, waiting, ratio, factor
 
 
@@ -382,7 +317,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
     put_weights(absolute, rtol, history, vectors.weight, group)
     h, restarts = whole, True
     kept = corrector.Kept(corrector.NOTHING_KEPT, corrector.NOTHING_KEPT, 1.0, 1.0, 1.0)
-    order, waiting, most = 1, 2, FIRST_GROWTH
+    order, waiting, most = 1, 2, nordsieck.FIRST_GROWTH
     now, place, taken, repeated, defect = 0.0, 1, 0, 0, 0.0
     peak, steepest = math.nan, 0.0
     ratio, failures, anew, broken = 0.0, 0, True, False
@@ -439,8 +374,8 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 factor, anew = 0.25, True
             else:
                 failures += 1
-                factor = shorter(error, order, failures)
-            if failures > MOST_FAILURES:
+                factor = nordsieck.shorter(error, order, failures)
+            if failures > nordsieck.MOST_FAILURES:
                 # The past says nothing of the future: begin again, without amounts below zero.
                 for i in no_unroll(share(group, 0, count)):
                     y[i] = max(history[0, i], 0.0) if i <= species else history[0, i]
@@ -453,7 +388,7 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
             continue
         taken += 1
         failures = 0
-        keep_length(past, order, h, taken)
+        nordsieck.keep_length(past, order, h, taken)
         now += h
         if TIMED:
             below, since = time_after(conditions, below, since, last, h, ends)
@@ -492,12 +427,12 @@ def integrate_zone(chemistry, zone, vectors, conditions, grid, rtol, max_steps, 
                 for i in no_unroll(share(group, 0, count)):
                     y[i] = history[0, i]
                 barrier(group)
-                restarts, most = True, FIRST_GROWTH
+                restarts, most = True, nordsieck.FIRST_GROWTH
                 continue
         order, waiting, ratio, factor = change_order(
             vectors, constants, error, order, waiting, ratio, most, h
         )
-        most = GROWTH
+        most = nordsieck.GROWTH
         h *= factor
         put_weights(absolute, rtol, history, vectors.weight, group)
     return endings.DONE, taken, repeated, defect, peak

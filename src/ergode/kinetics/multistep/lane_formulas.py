@@ -21,6 +21,7 @@ from ergode.core.compiler.language import (
     where,
 )
 from ergode.core.group import ONE
+from ergode.core.math import nordsieck
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_at, history_of, horizon
 from ergode.kinetics.implicit.step_control import CHANGE, time_after
@@ -35,7 +36,7 @@ from ergode.kinetics.kernel_options import (
     TIMED,
     WALLED,
 )
-from ergode.kinetics.multistep import activities, coefficients, corrector, formulas, nordsieck
+from ergode.kinetics.multistep import activities, coefficients, corrector, formulas
 from ergode.kinetics.multistep.conditions import (
     SMOOTH,
     after_jump,
@@ -229,7 +230,7 @@ def place_zone(
     course.zone[lane], course.active[lane], course.restarts[lane] = index, True, True
     course.predicted[lane], course.waited[lane] = False, 0
     course.place[lane], course.taken[lane], course.repeated[lane] = 1, 0, 0
-    course.now[lane], course.most[lane], course.ratio[lane] = 0.0, formulas.FIRST_GROWTH, 0.0
+    course.now[lane], course.most[lane], course.ratio[lane] = 0.0, nordsieck.FIRST_GROWTH, 0.0
     course.defect[lane], course.steepest[lane], course.peak[lane] = 0.0, 0.0, math.nan
     course.below[lane], course.since[lane], course.last[lane] = 0, 0.0, UNKNOWN
 
@@ -399,8 +400,8 @@ def reject(chemistry, zone, vectors, numbers, course, iteration, conditions, lan
         factor = 0.25
     else:
         course.failures[lane] += 1
-        factor = formulas.shorter(error, order, course.failures[lane])
-    if course.failures[lane] > formulas.MOST_FAILURES:
+        factor = nordsieck.shorter(error, order, course.failures[lane])
+    if course.failures[lane] > nordsieck.MOST_FAILURES:
         # The past says nothing of the future: begin again, without amounts below zero.
         for i in range(own.y.size):
             history[0, i] = max(history[0, i], 0.0)
@@ -428,7 +429,7 @@ def accept(
     course.predicted[lane], iteration.anew[lane] = False, False
     course.taken[lane] += 1
     course.failures[lane] = 0
-    formulas.keep_length(own.past, order, h, course.taken[lane])
+    nordsieck.keep_length(own.past, order, h, course.taken[lane])
     course.now[lane] += h
     if TIMED:
         course.below[lane], course.since[lane] = time_after(
@@ -469,7 +470,7 @@ def accept(
         following = setting_over_time(conditions, matter, sums, mine, below, below, 0.0)
         if begins_anew(chemistry, matter, mine, following, history, own.y, h, own.weight):
             put_conditions(chemistry, zone, numbers, lane, conditions, below, below, 0.0)
-            course.restarts[lane], course.most[lane] = True, formulas.FIRST_GROWTH
+            course.restarts[lane], course.most[lane] = True, nordsieck.FIRST_GROWTH
             return
     found = course.constants[lane]
     constants = nordsieck.Constants(found[0], found[1], found[2], found[3])
@@ -477,7 +478,7 @@ def accept(
         own, constants, error, order, course.waiting[lane], course.ratio[lane], course.most[lane], h
     )
     course.order[lane], course.waiting[lane], course.ratio[lane] = order, waiting, ratio
-    course.most[lane] = formulas.GROWTH
+    course.most[lane] = nordsieck.GROWTH
     put(numbers.h, lane, h * factor)
 
 

@@ -11,10 +11,10 @@ from math import prod
 
 from ergode.core.compiler.language import window
 from ergode.core.group import barrier, share
+from ergode.core.math.nordsieck import MOST
 from ergode.kinetics.kernel_options import POWERS, SELF_HEATING, THIRD_BODIES
 from ergode.kinetics.multistep.activities import Zone, further_slopes
 from ergode.kinetics.multistep.corrector import Vectors
-from ergode.kinetics.multistep.nordsieck import MOST
 from ergode.kinetics.multistep.outside import NUMBERS, kept_count
 from ergode.kinetics.multistep.tables import Chemistry
 from ergode.kinetics.physics.formulas import memory_count

@@ -26,10 +26,11 @@ from ergode.core.compiler.language import (
     noinline_cuda,
 )
 from ergode.core.group import ONE, barrier, meet, share, total_of
+from ergode.core.math import nordsieck
 from ergode.kinetics import endings
 from ergode.kinetics.condition_history import history_of, wall_at
 from ergode.kinetics.kernel_options import EXCHANGES, OWN_TOLERANCES, SELF_HEATING, SUNLIT
-from ergode.kinetics.multistep import activities, coefficients, corrector, formulas, nordsieck
+from ergode.kinetics.multistep import activities, coefficients, corrector, formulas
 from ergode.kinetics.multistep.conditions import put_formula_inputs
 from ergode.kinetics.multistep.outside import begin_kept, put_first, work_of
 from ergode.kinetics.multistep.room import ARRAYS, clear
@@ -494,7 +495,7 @@ def integrate_network(net, grid, rtol, max_steps, outcome):
     put_weights(net, rtol)
     h, restarts = grid[grid.size - 1] - grid[0], True
     kept = corrector.Kept(corrector.NOTHING_KEPT, corrector.NOTHING_KEPT, 1.0, 1.0, 1.0)
-    order, waiting, most = 1, 2, formulas.FIRST_GROWTH
+    order, waiting, most = 1, 2, nordsieck.FIRST_GROWTH
     now, place, taken, repeated, status = 0.0, 1, 0, 0, endings.DONE
     ratio, failures, anew, broken = 0.0, 0, True, False
     while place < grid.size:
@@ -527,8 +528,8 @@ def integrate_network(net, grid, rtol, max_steps, outcome):
                 anew = True
             else:
                 failures += 1
-                factor = formulas.shorter(error, order, failures)
-            restarts = failures > formulas.MOST_FAILURES
+                factor = nordsieck.shorter(error, order, failures)
+            restarts = failures > nordsieck.MOST_FAILURES
             for k in no_unroll(range(net.tanks)):
                 vectors = tank_at(net, k).vectors
                 nordsieck.retract(vectors.history, order, group)
@@ -543,7 +544,7 @@ def integrate_network(net, grid, rtol, max_steps, outcome):
             continue
         taken += 1
         failures = 0
-        formulas.keep_length(past, order, h, taken)
+        nordsieck.keep_length(past, order, h, taken)
         now += h
         reached = place
         for k in no_unroll(range(net.tanks)):
@@ -562,10 +563,10 @@ def integrate_network(net, grid, rtol, max_steps, outcome):
                 vectors = by_reference(in_hand(net, k)).vectors
                 below, above = formulas.errors_beside(vectors, constants, order, ratio, h)
                 low, high = max(low, below), max(high, above)
-        chosen, factor, waiting = formulas.next_order(error, low, high, order, waiting, most)
+        chosen, factor, waiting = nordsieck.next_order(error, low, high, order, waiting, most)
         for k in no_unroll(range(net.tanks)):
-            formulas.turn_history(tank_at(net, k).vectors, order, chosen, factor, h)
-        order, most = chosen, formulas.GROWTH
+            nordsieck.turn_history(tank_at(net, k).vectors, order, chosen, factor, h)
+        order, most = chosen, nordsieck.GROWTH
         h *= factor
         put_weights(net, rtol)
     for k in no_unroll(range(net.tanks)):

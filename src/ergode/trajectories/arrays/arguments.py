@@ -62,4 +62,5 @@ class Workspace(NamedTuple):
     # further numbers (see `inside_step`)
     s: Any  # real: accumulators of observables
     past: Any  # `past.Past`
+    own: Any  # real: numbers of a thread, of a multistep method (see `multistep`)
     kept: Any  # `group.Kept`, or () where all steps are in one launch

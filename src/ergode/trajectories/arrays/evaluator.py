@@ -12,7 +12,7 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.arrays.equations import BLOCK, bindings_of_arrays
 from ergode.trajectories.arrays.runner import run_of, shared_arguments
-from ergode.trajectories.arrays.slopes import probe_cpu, slopes_cpu
+from ergode.trajectories.arrays.slopes import probe_cpu, slopes_cpu, windows_cpu
 
 _BRIEF = 2**15  # derivatives that one thread computes at once
 
@@ -40,7 +40,10 @@ class Evaluator:
             slopes_cpu, precision="float64", bindings={**bindings, TEAM: True}
         )
         if not field.arrays.in_place:
-            self._probe = kernels.cpu_kernel(probe_cpu, precision="float64", bindings=bindings)
+            self._probe, self._windows = (
+                kernels.cpu_kernel(body, precision="float64", bindings=bindings)
+                for body in (probe_cpu, windows_cpu)
+            )
 
     def begin(self, initial: np.ndarray, parameters: np.ndarray) -> None:
         """Take the trajectories that begin at `initial` [unknown, trajectory]."""
@@ -76,3 +79,17 @@ class Evaluator:
         self._device.run(self._probe, blocks, self._run, np.int64(me), t, edges, firsts, rows,
                          state, before, other, found, grain=blocks)  # fmt: skip
         return found > 0
+
+    def windows(
+        self, me: int, t: float, states: np.ndarray, reach: int, inside: bool
+    ) -> np.ndarray:
+        """What derivatives read of unknowns in reach (see `slopes.windows_cpu`)."""
+        near, *others = states
+        found = np.zeros((self.size, len(self.arrays.shapes) + 1, 2 * reach + 1), np.uint8)
+        cells, state = self.arrays.shapes[0][0], np.empty(self.size)
+        for other in others:
+            self._device.run(
+                self._windows, cells, self._run, np.int64(me), t, near, other, state,
+                np.int64(reach), np.int64(inside), found, grain=cells, is_brief=True,
+            )  # fmt: skip
+        return found

@@ -130,7 +130,9 @@ class CPUFollowers:
         device = self._runner.device
         assert isinstance(device, CPU)
         mine = Out(*(np.ascontiguousarray(array[..., chunk]) for array in out_of(outcome)))
-        w = self._workspace()._replace(kept=empty_kept(device, self._runner.precision))
+        w = self._workspace()._replace(
+            kept=empty_kept(device, self._runner.precision, self._runner.own)
+        )
         in_launches(
             device, chunk.start, *self._runner.kinds, run, mine, w,
             lambda w: device.run_together(self.kernel, self._threads, run, mine, w),
@@ -147,7 +149,7 @@ class CPUFollowers:
             empty(width, runner.precision), empty((3, width), runner.precision),
             empty((runner.slopes, n), runner.precision),
             empty((2, -(-n // BLOCK)), runner.precision), np.zeros(APART, np.int64),
-            g, s, runner.delayed.storage((), ()), (),
+            g, s, runner.delayed.storage((), ()), empty(runner.own, runner.precision), (),
         )  # fmt: skip
 
 
@@ -278,8 +280,10 @@ class CUDAFollowers:
         parts = empty((max(2, runner.kept), blocks), runner.precision)
         words = runner.device.zeros(APART * (1 + blocks), np.int64)
         g, s = (empty(shape, runner.precision) for shape in more)
-        kept = empty_kept(runner.device, runner.precision) if runner.resumes else ()
-        return Workspace(y, stage_rows, k, parts, words, g, s, past, kept)
+        kept = empty_kept(runner.device, runner.precision, runner.own) if runner.resumes else ()
+        return Workspace(
+            y, stage_rows, k, parts, words, g, s, past, empty(1, runner.precision), kept
+        )
 
 
 def _some(array: np.ndarray) -> np.ndarray:

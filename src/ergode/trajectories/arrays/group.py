@@ -98,6 +98,12 @@ MATRIX_FREE = option(False)  # and without a matrix (see `conjugate_residuals`)
 # [tolerances], infinite where they have no solution; and, of a step that is `looked` into, the sum
 # of the squares of the error of the dense output [tolerances^2]
 implicit_stages = option()
+MATRICES = option(1)  # matrices of an implicit method
+MULTISTEP = option(False)  # whether a step depends on those before, and tells the size of the next
+OWN = option(1)  # numbers of every thread (see `multistep`)
+ORDER = option()  # place of the order, which is 0 where the solution begins anew
+begin_anew = option()  # begin_anew(group, h, run, w): begin with a step h
+next_step = option()  # next_step(group, kept, jumps, run, w) -> h
 
 step_with_noise = option()  # step_with_noise(me, group, step, t, h, t1, p, run, w)
 WATCHED = option(False)  # whether there are events or observables (see `inside_step`)
@@ -286,9 +292,13 @@ def _chosen_steps(me, group, p, run, out, w):
             cursor, taken, rejected = whole[CURSOR], whole[TAKEN], whole[REJECTED]
             knot, age, number, count = whole[KNOT], whole[AGE], whole[NUMBER], whole[COUNT]
             last_step_rejected = whole[WAS_REJECTED] != 0
+            for q in range(OWN if MULTISTEP else 0):
+                w.own[q] = reals[REALS + q]
         limit_of_launch = taken + rejected + w.kept.budget
         barrier(group)  # all have read
     if taken + rejected == 0:
+        if MULTISTEP:
+            w.own[ORDER] = 0.0
         for i in unknowns(group, n):
             out.states[0, i, me] = w.y[i]
         log_end(me, group, n, 0, t, w.y, out.step_log)
@@ -306,7 +316,15 @@ def _chosen_steps(me, group, p, run, out, w):
                 evaluate(group, t, w.y, p, run, w.k[0])
                 if WATCHED:
                     look_again(group, t, p, run, w)
-            if ADAPTS and taken + rejected == 0:
+            if MULTISTEP:
+                if knot > before:
+                    w.own[ORDER] = 0.0
+                if w.own[ORDER] == 0.0:
+                    if taken > 0:
+                        evaluate(group, t, w.y, p, run, w.k[0])
+                    h = min(_first_step(group, t, goal - t, p, run, w), largest)
+                    begin_anew(group, h, run, w)
+            elif ADAPTS and taken + rejected == 0:
                 h = min(_first_step(group, t, goal - t, p, run, w), largest)
             if not ADAPTS and (knot > before or taken == 0):
                 base, number, count = t, np.int64(0), steps_between(t, goal, largest)
@@ -340,7 +358,9 @@ def _chosen_steps(me, group, p, run, out, w):
         else:
             linear, missed = _take_stages(group, t, size, t1, radius, looked, p, run, w)
         kept, log_error = True, real(-1.0)
-        if ADAPTS:
+        if MULTISTEP:
+            kept = linear <= 1.0
+        elif ADAPTS:
             fine, coarse = sums(group, _ERRORS, size, run.rtol, run.atol, w)
             if IMPLICIT:
                 fine = _with_linear(fine, linear, real(n))
@@ -383,7 +403,9 @@ def _chosen_steps(me, group, p, run, out, w):
         else:
             rejected += 1
             age = RECENT if age > 1 else age
-        if ADAPTS:
+        if MULTISTEP:
+            h = min(next_step(group, kept, t2 < t1, run, w), largest)
+        elif ADAPTS:
             way, most = t2 - t, largest
             if IMPLICIT:
                 most = min(largest, longest)
@@ -416,6 +438,8 @@ def _chosen_steps(me, group, p, run, out, w):
             reals[RADIUS], reals[BASE], reals[LONGEST] = radius, base, longest
             whole[CURSOR], whole[TAKEN], whole[REJECTED] = cursor, taken, rejected
             whole[KNOT], whole[AGE], whole[NUMBER], whole[COUNT] = knot, age, number, count
+            for q in range(OWN if MULTISTEP else 0):
+                reals[REALS + q] = w.own[q]
             whole[WAS_REJECTED] = 1 if last_step_rejected else 0
             whole[STAGE] = OVER if is_over else UNDER_WAY
         if not is_over:

@@ -151,7 +151,7 @@ def _alone(lane, lanes):
     """The workspace of one lane, for a group of one thread."""
     return Workspace(
         lanes.y[:, lane], lanes.stage[:, :, lane], lanes.k[:, :, lane], (), (),
-        lanes.g[:, :, :, lane], lanes.s[:, lane], (), (),
+        lanes.g[:, :, :, lane], lanes.s[:, lane], (), (), (),
     )  # fmt: skip
 
 

@@ -20,10 +20,12 @@ def name_of(number: int) -> str:
     return f"trajectory {number} of arrays"
 
 
-def empty_kept(device: Device, precision: Precision) -> group.Kept:
+def empty_kept(device: Device, precision: Precision, own: int) -> group.Kept:
     """What lies between two launches of a trajectory, before the first."""
     return group.Kept(
-        np.int64(0), device.zeros(group.WHOLES, np.int64), device.zeros(group.REALS, precision)
+        np.int64(0),
+        device.zeros(group.WHOLES, np.int64),
+        device.zeros(group.REALS + own, precision),
     )
 
 
@@ -52,6 +54,8 @@ def in_launches(
     kept = w.kept
     # A step begins with the slope there, and with a direction of the spectral radius.
     rows, n = 1 + group.DIRECTION * is_stabilised, run.initial.shape[0]
+    if kept.reals.size > group.REALS + 1:  # a multistep method keeps all
+        rows = w.k.size // n
     arrays: dict[str, Any] = {
         **{name: array for name, array in out._asdict().items() if array.size},
         "y": w.y, "k": w.k.ravel()[: rows * n], "whole": kept.whole,

@@ -21,10 +21,9 @@ from scipy.sparse.linalg import splu
 
 from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.arrays.sparsity import colours_of, pattern_of, refuse_full
+from ergode.trajectories.arrays.stencils import BANDED, NARROW, band_of_neighbours
 
-_SMALL = 50  # unknowns up to which matrices are full
 _FULL = 0.1  # share of a larger matrix from which it is full
-_NARROW = 16  # diagonals on a side, up to which a matrix is banded
 _EPSILON = float(np.finfo(float).eps)
 _LEAST_MOVED = 1e-5  # state for which the difference of a derivative is taken, at least
 _UNEXPLAINED = 0.01  # share of a derivative's change that its Jacobian may leave unexplained
@@ -47,16 +46,25 @@ def _band_of(pattern: csc_array) -> _Band | None:
     n = pattern.shape[0]
     columns = np.repeat(np.arange(n), np.diff(pattern.indptr))
     order = np.arange(n)
-    if abs(pattern.indices - columns).max(initial=0) > _NARROW:
+    if abs(pattern.indices - columns).max(initial=0) > NARROW:
         whole = csr_array(pattern + pattern.T)
         order = reverse_cuthill_mckee(whole, symmetric_mode=True)
     place = np.empty(n, np.int64)
     place[order] = np.arange(n)
     row, column = place[pattern.indices], place[columns]
     below, above = int((row - column).max(initial=0)), int((column - row).max(initial=0))
-    if max(below, above) > _NARROW:
+    if max(below, above) > NARROW:
         return None
     return _Band(order, below, above, below + above + row - column, column)
+
+
+def _states_near(first: np.ndarray) -> list[np.ndarray]:
+    """A state near the first one, and two others: derivatives that do not read are the same."""
+    rng = np.random.default_rng(0)
+    near, far = (
+        first + (1e-3 + size * np.abs(first)) * rng.random(first.size) for size in (1e-3, 0.5)
+    )
+    return [near, far, np.full(first.size, np.nan)]
 
 
 class Matrices:
@@ -77,7 +85,12 @@ class Matrices:
         self._wait, self._idle = 0, 1  # Jacobians until the pattern is tried again
 
     def band(self, me: int, t: float, y: np.ndarray) -> np.ndarray | None:
-        """The band of the Jacobian near a state (see `rosenbrock.full`); None if it is full."""
+        """The band of the Jacobian near a state (see `banded.full`); None if it is full."""
+        if y.size <= BANDED:
+            return None
+        band = band_of_neighbours(self._field, me, t, np.array(_states_near(y)))
+        if band is not None:
+            return band
         self._widen(me, t, y)
         if self._band is None:
             return None
@@ -130,20 +143,18 @@ class Matrices:
     def _widen(self, me: int, t: float, first: np.ndarray) -> bool:
         """Add dependences near a state to the Jacobian's pattern; return whether it grew."""
         field, n = self._field, self._field.size
-        rng = np.random.default_rng(0)
-        # A state near the first one, and two others: derivatives that do not read are the same.
-        near, far = (first + (1e-3 + size * np.abs(first)) * rng.random(n) for size in (1e-3, 0.5))
+        near, *others = _states_near(first)
 
         def probe(edges: np.ndarray, firsts: np.ndarray, rows: np.ndarray) -> np.ndarray:
             found = np.zeros(rows.size, bool)
-            for other in (far, np.full(n, np.nan)):
+            for other in map(np.copy, others):
                 state = near.copy()
                 before = field.slopes(me, np.array([t]), near[None])[0]
                 found |= field.differs(me, t, edges, firsts, rows, state, before, other)
             return found
 
         known = self._pattern
-        if field.arrays.in_place or n <= _SMALL:
+        if field.arrays.in_place or n <= BANDED:
             refuse_full(n)
             pattern = csc_array(np.ones((n, n)))
         else:
@@ -157,7 +168,7 @@ class Matrices:
         """Colour the columns of a pattern, and look for a band."""
         n = self._field.size
         self._pattern, self._colours = pattern, colours_of(pattern)
-        self._band = _band_of(pattern) if n > _SMALL else None
+        self._band = _band_of(pattern) if n > BANDED else None
 
     def _differences(
         self, me: int, t: float, y: np.ndarray, f: np.ndarray
@@ -186,7 +197,7 @@ class Matrices:
         if self._band is not None:
             return _band_solver(self._band, jacobian.data, diagonal)
         try:
-            if n <= _SMALL or jacobian.nnz > _FULL * n * n:
+            if n <= BANDED or jacobian.nnz > _FULL * n * n:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error", LinAlgWarning)
                     factors = lu_factor(diagonal * np.eye(n) - jacobian.toarray())

@@ -1,15 +1,9 @@
 """Steps of a Rosenbrock method (see `steppers.rosenbrock`) of a group of threads.
 
-The matrix 1 / (h gamma) - J is factorised where it stands, column by column, with row pivoting.
-Its unknowns are reordered, and the factorisation keeps to a band of `lower` and `upper` diagonals;
-a full matrix is a band of n - 1.  In a band, unknowns whose places differ by its width are never
-read together, so that one evaluation gives the differences of all of them.  Row interchanges widen
-the band to ``lower + upper`` diagonals above the main one.
+The matrix 1 / (h gamma) - J is one of `banded`.
 
 Rows of the slopes are: the slope where the step begins; the stages u / h; the slope at the end;
-then the time derivative, a scratch row, the pivots, and the columns of the matrix.
-
-G. H. Golub, C. F. Van Loan, "Matrix Computations", 4th ed. (2013), sections 3.4 and 4.3.
+then the time derivative, a scratch row, the pivots, and the matrix.
 """
 
 from __future__ import annotations
@@ -20,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.compiler.language import ByTarget, fma, option, real, unroll
+from ergode.core.compiler.language import fma, option, real, unroll
 from ergode.core.compiler.source import Precision
 from ergode.core.group import barrier, totals_of
+from ergode.trajectories.arrays import banded
+from ergode.trajectories.arrays.banded import PLACES, put_jacobian
 from ergode.trajectories.arrays.equations import evaluate, unknowns
 from ergode.trajectories.arrays.group import END
 from ergode.trajectories.steppers import explicit, rosenbrock, stepper
@@ -39,19 +35,6 @@ LEAST_SCALE = 1e-30
 _LEAST_MOVED = 1e-5  # state for which the difference of a derivative is taken, at least
 # Columns of a row of the tableau (see `tableau_rows`), before the couplings of the stages.
 _ALPHA, _GAMMAS, _END, _COUPLED = 0, 1, 2, 3
-_LOWER, _UPPER, PLACES = 0, 1, 2  # in `run.stage_begins`: the band, and the place of every unknown
-
-
-def _from_cpu(group, first, stop):
-    return range(first, stop)
-
-
-def _from_cuda(group, first, stop):
-    return range(first + group.rank, stop, group.size)
-
-
-portion = ByTarget(cpu=_from_cpu, cuda=_from_cuda)
-"""``portion(group, first, stop)``: indices of a thread; on a CPU a group has one thread."""
 
 
 def take_stages(group, t, h, t1, looked, p, run, w):
@@ -177,110 +160,16 @@ def end_of_step(group, h, t1, p, run, w):
 
 def factorise(group, t, h, p, run, w):
     """Set the matrix of a step by differences, and factorise it."""
-    n, place = w.y.size, run.stage_begins
-    lower, upper = place[_LOWER], place[_UPPER]
-    scratch, pivots, first = STAGES + 3, STAGES + 4, STAGES + 5
-    for column in portion(group, 0, n):
-        for row in range(max(0, column - upper - lower), min(n, column + lower + 1)):
-            w.k[first + column, row] = 0.0
-    barrier(group)
-    width = min(n, lower + upper + 1)
-    diagonal = 1.0 / (h * real(GAMMA))
-    for colour in range(width):
-        for i in unknowns(group, n):
-            moves = place[PLACES + i] % width == colour
-            w.stage[0, i] = _moved(w.y[i]) if moves else w.y[i]
-        barrier(group)
-        evaluate(group, t, w.stage[0], p, run, w.k[scratch])
-        for i in unknowns(group, n):
-            row = place[PLACES + i]
-            column = np.int64(colour)
-            if width < n:  # the one of this colour in the band of the row
-                least = row - lower
-                column = least + (colour - least) % width
-            if column >= 0 and column < n and column <= row + upper:
-                # By the difference of the place, which is set below.
-                w.k[first + column, row] = w.k[0, i] - w.k[scratch, i]
-        barrier(group)
-    for i in unknowns(group, n):
-        column = place[PLACES + i]
-        per = 1.0 / (_moved(w.y[i]) - w.y[i])
-        for row in range(max(0, column - upper), min(n, column + lower + 1)):
-            w.k[first + column, row] *= per
-        w.k[first + column, column] += diagonal
-    barrier(group)
-    for m in range(n):
-        low = min(n, m + lower + 1)
-        high = min(n, m + lower + upper + 1)
-        old = w.k[first + m, m]
-        best, chosen = old, m
-        for i in range(m + 1, low):
-            value = w.k[first + m, i]
-            if abs(value) > abs(best):
-                best, chosen = value, i
-        barrier(group)
-        if group.rank == 0:
-            w.k[first + m, m] = 1.0 / best
-            w.k[pivots, m] = real(chosen)
-        for i in portion(group, m + 1, low):
-            w.k[first + m, i] = (old if i == chosen else w.k[first + m, i]) / best
-        for column in portion(group, m + 1, high):
-            above = w.k[first + column, chosen]
-            w.k[first + column, chosen] = w.k[first + column, m]
-            w.k[first + column, m] = above
-        barrier(group)
-        _update(group, m, low, high, first, w)
-        barrier(group)
-
-
-def _moved(y):
-    return y + math.sqrt(EPSILON * max(real(_LEAST_MOVED), abs(y)))
-
-
-def _update_cpu(group, m, low, high, first, w):
-    factors = w.k[first + m]
-    for column in range(m + 1, high):
-        values = w.k[first + column]
-        above = values[m]
-        if above != 0.0:
-            for i in range(m + 1, low):
-                values[i] -= factors[i] * above
-
-
-def _update_cuda(group, m, low, high, first, w):
-    height = np.int32(low - m - 1)
-    count = np.int32(height * np.int32(high - m - 1))
-    for at in range(np.int32(group.rank), count, np.int32(group.size)):
-        right = np.int32(at // height)
-        column, i = m + 1 + right, m + 1 + at - right * height
-        w.k[first + column, i] -= w.k[first + m, i] * w.k[first + column, m]
-
-
-_update = ByTarget(cpu=_update_cpu, cuda=_update_cuda)
+    moved, scratch, first = w.k[STAGES + 4], w.k[STAGES + 3], STAGES + 5
+    for i in unknowns(group, w.y.size):
+        moved[i] = w.y[i] + math.sqrt(EPSILON * max(real(_LEAST_MOVED), abs(w.y[i])))
+    put_jacobian(group, t, w.y, w.k[0], moved, first, scratch, p, run, w)
+    banded.factorise(group, 1.0 / (h * real(GAMMA)), first, STAGES + 4, run, w)
 
 
 def solve(group, b, run, w):
     """Solve for the right-hand side `b`, in the order of the places."""
-    n, lower, upper = w.y.size, run.stage_begins[_LOWER], run.stage_begins[_UPPER]
-    pivots, first = STAGES + 4, STAGES + 5
-    for m in range(n):
-        chosen = np.int64(w.k[pivots, m])
-        value, old = b[chosen], b[m]
-        barrier(group)
-        if group.rank == 0:
-            b[m] = value
-        for i in portion(group, m + 1, min(n, m + lower + 1)):
-            b[i] = (old if i == chosen else b[i]) - w.k[first + m, i] * value
-        barrier(group)
-    for r in range(n):
-        m = n - 1 - r
-        value = b[m] * w.k[first + m, m]
-        barrier(group)
-        if group.rank == 0:
-            b[m] = value
-        for i in portion(group, max(0, m - lower - upper), m):
-            b[i] -= w.k[first + m, i] * value
-        barrier(group)
+    banded.solve(group, b, STAGES + 5, STAGES + 4, run, w)
 
 
 # ---- what a host gives to the kernel
@@ -312,8 +201,3 @@ def table_of(method: Mapping[Any, Any], precision: Precision) -> np.ndarray:
         found[s, _COUPLED : _COUPLED + s] = method[rosenbrock.A][s]
         found[s, _COUPLED + count : _COUPLED + count + s] = method[rosenbrock.C][s]
     return found
-
-
-def full(n: int) -> np.ndarray:
-    """The band of a full matrix: lower and upper diagonals, then the place of every unknown."""
-    return np.array([n - 1, n - 1, *range(n)], np.int64)

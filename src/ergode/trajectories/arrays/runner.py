@@ -22,9 +22,10 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.adaptive.step import LOGS_INSIDE, LOGS_STEPS
 from ergode.trajectories.arrays import (
+    banded,
     conjugate_residuals,
     group,
-    kvaerno,
+    multistep,
     noisy,
     rosenbrock,
     stabilised,
@@ -102,7 +103,9 @@ def implicit_of(method: Method) -> ModuleType:
     """The module with the steps of an implicit method."""
     if method.matrix_free:
         return conjugate_residuals
-    return rosenbrock if method.is_rosenbrock else kvaerno
+    if method.multistep:
+        return multistep
+    return rosenbrock
 
 
 class Runner:
@@ -146,8 +149,9 @@ class Runner:
             + noisy.rows_of(method.scheme, is_stratonovich=noise.STRATONOVICH in self.bindings)
         )  # fmt: skip
         self.kept = kept_of(field.size) if method.matrix_free else 0
-        # The columns of a matrix follow, or directions and their images.
-        self.slopes = self.slope_rows + (2 * self.kept or field.size * method.stiff)
+        self.own = int(self.bindings.get(group.OWN, group.OWN.default))
+        # Matrices follow, or directions and their images.
+        self.slopes = self.slope_rows + 2 * self.kept
         self._grid, self._first = times, paths.first
         self._shared = shared_arguments(
             self.arrays, control, times, device, precision, self.is_stabilised
@@ -164,10 +168,12 @@ class Runner:
             table = implicit_of(method).table_of(method.bindings, precision)
             self._shared["stages"] = device.put(table)
         if method.stiff and not method.matrix_free:
-            self.keep_to(rosenbrock.full(field.size))
+            self.keep_to(banded.full(field.size))
 
     def keep_to(self, band: np.ndarray) -> None:
-        """Keep the matrix of an implicit method to a band (see `rosenbrock.full`)."""
+        """Keep the matrix of an implicit method to a band (see `banded.full`)."""
+        count = self.bindings.get(group.MATRICES, group.MATRICES.default)
+        self.slopes = self.slope_rows + count * banded.rows_of(self.field.size, band)
         self._shared["stage_begins"] = self.device.put(band)
 
     @property

@@ -2,8 +2,8 @@
 
 Several trajectories go to a compiled kernel, a thread of the CPU, or a thread, block or grid of the
 GPU each: up to a few hundred unknowns with matrices of its own (`rosenbrock`), more without a
-matrix (`conjugate_residuals`).  All others go one after the other to a loop on the host
-(`implicit`), which takes less time to compile.
+matrix (`conjugate_residuals`), or with a band.  A single one of few unknowns, and those of many
+whose matrix is no band, go one after the other to a loop on the host (`implicit`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.arrays.evaluator import Evaluator
 from ergode.trajectories.arrays.runner import Runner
 from ergode.trajectories.arrays.sparsity import DENSE as _DENSE
+from ergode.trajectories.arrays.stencils import BANDED
 from ergode.trajectories.delays.mesh import plan_steps
 from ergode.trajectories.events import ZeroCrossing
 from ergode.trajectories.methods import METHODS, MOST, Method
@@ -41,8 +42,8 @@ def why_unwatched(field: VectorField, method: Method, control: Control) -> str |
             f"has observables of your own for up to 16 variables, and here is '{own[0]}'; choose "
             "'tsit5', or Maximum, Minimum, Mean or TimeAbove"
         )
-    if control.is_watched and field.size > MOST and not method.matrix_free:
-        known = "" if field.arrays is None else "'rodas5p-krylov' or "
+    if control.is_watched and field.size > MOST and not (method.matrix_free or method.multistep):
+        known = "'bdf', " + ("" if field.arrays is None else "'rodas5p-krylov' or ")
         return f"has no events and observables of more than {MOST} unknowns; choose {known}'tsit5'"
     return None
 
@@ -73,51 +74,71 @@ def follow_stiff(
 
     options: dict[str, Any] = {"times": times, "device": device, "precision": precision}
     on_cpu, n, count = device.target == "cpu", field.size, initial.shape[1]
-    on_host = method.is_rosenbrock and (count == 1 or n > (_ROOM if method.matrix_free else MOST))
-    if on_cpu and on_host and not control.is_watched:
+    on_host = on_cpu and method.is_rosenbrock and not control.is_watched
+    free = method.matrix_free
+
+    def by_host() -> Outcome:
         return ImplicitRunner(field, method, control, **options).run(initial, parameters, show=show)
+
+    if on_host and ((count == 1 and (free or n <= MOST)) or (free and n > _ROOM)):
+        return by_host()
     steps = None
     if control.step is not None:
         steps = plan_steps(float(times[-1] - times[0]), control.step, count, [], [])
-    if method.matrix_free:  # differences of float32 say too little
+    if free:  # differences of float32 say too little
         runner = Runner(field, method, control, **options | {"precision": "float64"})
         return runner.run(initial, parameters, steps, show).rounded(precision)
-    runner = Runner(field, method, control, **options)
     near = Evaluator(field, control, times, devices.resolve("cpu"))
     near.begin(initial[:, :1], parameters[:, :1])
     band = Matrices(near).band(0, float(times[0]), near.first(0))
+    if band is None and n > MOST:
+        if on_host:
+            return by_host()
+        raise PlanError(
+            f"method '{method.name}' has up to {MOST} unknowns here, and of more only those whose "
+            f"derivatives read near ones alone; the field has {n:,}; choose 'rodas5p' or "
+            "'rodas5p-krylov'"
+        )
+    if method.multistep or n > MOST:  # sums of many steps, or of many unknowns
+        options["precision"] = "float64"
+    runner = Runner(field, method, control, **options)
     if band is not None:
         runner.keep_to(band)
     outcome = runner.run(initial, parameters, steps, show)
     slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
-    if band is not None and slow.size:
+    if band is not None and slow.size and n <= MOST:
         # A branch may read what none did near the first state.
         runner = Runner(field, method, control, **options)
         outcome.put(slow, runner.run(initial[:, slow], parameters[:, slow], show=show))
-    return outcome
+    return outcome.rounded(precision)
 
 
 def suited(
     field: VectorField, control: Control, initial: np.ndarray, parameters: np.ndarray,
     times: np.ndarray, target: Target,
-) -> Method:  # fmt: skip
-    """The method for trajectories that prove stiff: one with a matrix, if that has room."""
+) -> tuple[Method, str]:  # fmt: skip
+    """The method for trajectories that prove stiff, and why: one with a matrix that has room."""
     from ergode.trajectories.arrays.matrices import Matrices
 
-    direct, free = METHODS["rodas5p"], METHODS["rodas5p-krylov"]
+    direct, free, band_method = (METHODS[name] for name in ("rodas5p", "rodas5p-krylov", "bdf"))
     if initial.shape[1] == 0:
-        return direct
+        return direct, ""
     if why_not_on(field, direct, target) is not None:
-        return free
-    if field.size <= _DENSE:
-        return direct
+        return free, f"more than {MOST} unknowns on a GPU have no matrix"
+    may_band = target == "cpu" and control.powers in (0, band_method.powers)
+    if field.size <= (BANDED if may_band else _DENSE):
+        return direct, "few unknowns"
     near = Evaluator(field, control, times, devices.resolve("cpu"))
     near.begin(initial[:, :1], parameters[:, :1])
     try:
         band = Matrices(near).band(0, float(times[0]), near.first(0))
-    except PlanError:  # derivatives read too much
-        return free
-    return free if band is None and field.size > _SPARSE else direct
+    except PlanError:
+        return free, "derivatives read too much for a matrix"
+    if band is not None and may_band:
+        return band_method, "the matrix is a band, whose factors are kept over many steps"
+    if band is None and field.size > _SPARSE:
+        return free, f"the matrix of more than {_SPARSE:,} unknowns is not a band"
+    return direct, "its matrix has room"
 
 
 def with_arrays(field: VectorField, times: np.ndarray | None = None) -> VectorField:

@@ -17,14 +17,22 @@ A. C. Hindmarsh et al.: ACM Trans. Math. Softw. 31, 363 (2005), section 2.1.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
-from ergode.core.compiler.language import no_unroll, noinline
+from ergode.core.compiler.language import no_unroll, noinline, noinline_cuda
 from ergode.core.group import barrier, share
 from ergode.core.math.elimination import NONNEGATIVE
 
 MOST = 5
 """The highest order."""
+
+# Largest growth of a step: usually, and of the first; the least growth for which steps change.
+GROWTH, FIRST_GROWTH, WORTHWHILE = 10.0, 1e4, 1.5
+# Errors are estimated with these safety factors: own and lower order, higher order.
+SAFE, SAFER = 6.0, 10.0
+MOST_FAILURES = 3
+"""Failures of a step after which the order falls to one."""
 
 # --- device functions -----------------------------------------------------------------------------
 
@@ -169,3 +177,62 @@ def slopes_at(history, order, i, s):
         second = second * s + first
         first = first * s + j * history[j, i]
     return first, second, 2.0 * third
+
+
+@noinline_cuda
+def growth(safety, error, order):
+    """Ratio of the next step to this one."""
+    return 1.0 / ((safety * error) ** (1.0 / order) + 1e-6)
+
+
+def next_order(error, low, high, order, waiting, most):
+    """The order of the next step, its length over that of this one, and steps before a change.
+
+    The step is at most `most` times as long; 1 stands for the step after a failure. Errors of the
+    orders beside are of `errors_beside`.
+    """
+    chosen, factor = order, 1.0
+    if most == 1.0:
+        waiting = max(waiting, 2)
+    else:
+        factor = growth(SAFE, error, order + 1)
+        if waiting <= 0:
+            down = growth(SAFE, low, order) if low >= 0.0 else 0.0
+            up = growth(SAFER, high, order + 2) if high >= 0.0 else 0.0
+            if up > factor and up > down:
+                chosen, factor = order + 1, up
+            elif down > factor:
+                chosen, factor = order - 1, down
+            waiting = 2
+    if factor < WORTHWHILE:
+        factor, chosen = 1.0, order
+    factor = min(factor, most)
+    if chosen != order or factor != 1.0:
+        waiting = chosen + 1
+    return chosen, factor, waiting
+
+
+def shorter(error, order, failures):
+    """Ratio of a step to one whose error is too large; `failures` of its tries are so by now."""
+    factor = max(0.1, growth(SAFE, error, order + 1)) if error < math.inf else 0.1
+    return min(factor, 0.9 if failures < 2 else 0.2)
+
+
+def keep_length(past, order, h, taken):
+    """Put the length of a step, the last of `taken`, before those of earlier ones."""
+    for back in range(order - 1):
+        past[order - back] = past[order - back - 1]
+    if order == 1 and taken > 1:
+        past[2] = past[1]
+    past[1] = h
+
+
+def turn_history(vectors, order, chosen, factor, h):
+    """Make the history one of the order `chosen`, for a step `factor` times as long."""
+    history, gain, past, group = vectors.history, vectors.gain, vectors.past, vectors.group
+    if chosen > order:
+        raise_order(history, gain, past, order, h, vectors.correction, group)
+    elif chosen < order:
+        lower_order(history, gain, past, order, h, group)
+    if factor != 1.0:
+        rescale(history, chosen, factor, group)
