@@ -4,6 +4,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 import ergode
 
@@ -132,13 +133,13 @@ def test_courses_sweeps_data_reports_and_plots(archive, name):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("uniformTimeCourse", "steadyState", "steadyState 'ode' is not supported"),
+        ("uniformTimeCourse", "analysis", "analysis 'ode' is not supported"),
         ("changeAttribute", "removeXML", "removeXML is not supported"),
         ("uniformRange", "functionalRange", "range of functionalRange 'r' is 'None', no range"),
         ('task="base"', 'task="both"', "'(scan|both)' repeats itself"),
         ("<ci>old</ci>", "<ci>new</ci>", "computeChange 'None': .* 'new', which has no value"),
         ("<ci>v</ci>", "<ci>w</ci>", "functionalRange 'q': .* 'w', which has no value"),
-        ('resetModel="true"', 'resetModel="false"', "does not reset"),
+        ('resetModel="true"', 'resetModel="false"', "'scan' does not reset its model, and is nes"),
         ("plot2D", "plot3D", "plot3D 'figure' is not supported"),
         ('dataReference="t"', 'dataReference="x"', "'x', which is missing"),
         ("</sedML>", "", "not XML"),
@@ -156,6 +157,87 @@ def test_what_is_not_supported_is_named(archive, old, new, message):
     (archive / "run.sedml").write_text(TEXT.replace(old, new))
     with pytest.raises(ergode.ReadError, match=message):
         ergode.read_sedml(archive / "run.sedml")
+
+
+def in_turn(tmp_path, model, simulation, values, resets, names):
+    """Data of repetitions with these values of the parameter v."""
+    ergode.write_sbml(ergode.read_antimony(model), tmp_path / "model.xml", overwrite=True)
+    parameter = TARGET.format("Parameters", "parameter", "v")
+    (tmp_path / "repeated.sedml").write_text(
+        '<sedML level="1" version="3"><listOfSimulations>' + simulation + "</listOfSimulations>"
+        '<listOfModels><model id="m" language="sbml" source="model.xml"/></listOfModels>'
+        '<listOfTasks><task id="one" modelReference="m" simulationReference="s"/>'
+        f'<repeatedTask id="all" range="r" resetModel="{str(resets).lower()}"><listOfRanges>'
+        '<vectorRange id="r">' + "".join(f"<value>{v}</value>" for v in values) + "</vectorRange>"
+        f'</listOfRanges><listOfChanges><setValue target="{parameter}" range="r">'
+        '<math xmlns="http://www.w3.org/1998/Math/MathML"><ci>r</ci></math></setValue>'
+        '</listOfChanges><listOfSubTasks><subTask order="1" task="one"/></listOfSubTasks>'
+        "</repeatedTask></listOfTasks><listOfDataGenerators>"
+        + "".join(
+            generator(n, "all", TARGET.format("Species", "species", n), f"<ci>v_{n}</ci>")
+            for n in names
+        )
+        + "</listOfDataGenerators></sedML>"
+    )
+    experiment = ergode.read_sedml(tmp_path / "repeated.sedml")
+    found = experiment.run(device="cpu:1").data
+    return {name: one.reshape(len(values)) for name, one in found.items()}
+
+
+STEADY = '<steadyState id="s"><algorithm kisaoID="KISAO:0000407"/></steadyState>'
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-7])
+def test_the_steady_state_is_the_one_that_the_begin_leads_to(tmp_path, unit):
+    """A switch with memory: between its stable states lies a root that nothing leads to."""
+    model = f"""
+        substanceOnly species X = 0; v = 1; u = {unit}
+        -> X; 0.05 * u + v * u * (X / u)^4 / (1 + (X / u)^4); X ->; 0.5 * X
+    """
+
+    def roots(v):
+        grid = np.linspace(0, 4 + 4 * v, 40_001)
+        slope = 0.05 + v * grid**4 / (1 + grid**4) - 0.5 * grid
+        turns = np.flatnonzero(slope[:-1] * slope[1:] < 0)
+        return [
+            brentq(lambda x: 0.05 + v * x**4 / (1 + x**4) - 0.5 * x, grid[i], grid[i + 1],
+                   xtol=1e-13) for i in turns
+        ]  # fmt: skip
+
+    values = [0.6, 1.0, 1.6, 600.0, 1.6, 1.0, 0.6]
+    assert [len(roots(v)) for v in values[:3]] == [1, 3, 3]
+    lower, upper = ([roots(v)[end] if v < 600 else 1200.1 for v in values] for end in (0, -1))
+    found = in_turn(tmp_path, model, STEADY, values, True, "X")["X"] / unit
+    expected = [*lower[:3], upper[3], *lower[4:]]
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+    found = in_turn(tmp_path, model, STEADY, values, False, "X")["X"] / unit
+    np.testing.assert_allclose(found, [*lower[:3], *upper[3:]], rtol=1e-7)
+
+
+def test_steady_states_keep_what_is_conserved(tmp_path):
+    """Concentrations, with amounts far below one: A + B and B + C stay what they were."""
+    model = """
+        compartment c = 2; v = 3
+        species A in c = 3e-7, B in c = 0, C in c = 1e-7
+        A => B; c * 0.3 * A; B => A; c * v * 0.1 * B; B + C => D; c * 1e6 * B * C
+        D => B + C; c * 0.2 * D; species D in c = 0
+    """
+    found = in_turn(tmp_path, model, STEADY, [1.0, 5.0], True, "ABCD")
+    a, b, c, d = (found[name] for name in "ABCD")
+    np.testing.assert_allclose(a + b + d, 3e-7, rtol=1e-9)
+    np.testing.assert_allclose(c + d, 1e-7, rtol=1e-9)
+    np.testing.assert_allclose(3 * a, np.array([1.0, 5.0]) * b, rtol=1e-7)
+    np.testing.assert_allclose(1e6 * b * c, 0.2 * d, rtol=1e-7)
+
+
+@pytest.mark.parametrize("resets", [True, False])
+def test_single_steps_go_on_where_the_one_before_ended(tmp_path, resets):
+    model = "substanceOnly species A, B = 0; A = 100; decay: A => B; v * A; v = 0.5"
+    step = '<oneStep id="s" step="0.5"><algorithm kisaoID="KISAO:0000019"/></oneStep>'
+    values = np.array([0.1, 0.2, 0.3])
+    found = in_turn(tmp_path, model, step, values, resets, "A")["A"]
+    spent = 0.5 * (values if resets else np.cumsum(values))
+    np.testing.assert_allclose(found, 100 * np.exp(-spent), rtol=2e-5)
 
 
 def test_an_archive_without_an_experiment(tmp_path):

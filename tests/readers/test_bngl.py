@@ -9,13 +9,12 @@ import pytest
 import ergode
 from ergode import ReadError, read_bionetgen
 from ergode.models.expressions import Expression
+from ergode.models.rules.compartments import Compartment, Compartments
 from ergode.models.rules.patterns import canonical
 from ergode.readers.bngl import _pattern
 
 # Models whose network is known, and why others are refused.
 REFUSED = {
-    "isingspin_energy": "energy patterns", "test_assignment": "has arguments",
-    "test_synthesis_complex_0_cBNGL": "compartments", "univ_synth": "compartments",
     "michment_cont": "outside of all", "test_sbml_structured": "outside of all",
 }  # fmt: skip
 STARTS_CHANGED = {"michment", "test_setconc"}  # by actions
@@ -49,9 +48,15 @@ def read(tmp_path):
     return write
 
 
+def species_of(label):
+    """The species of a label, whose molecules are in its compartment if they say no other."""
+    places = {name: Compartment(False, "1", None) for name in re.findall(r"@(\w+)", label)}
+    return Compartments(places).filled(_pattern(label)[0])
+
+
 def facts(network):
     """Rate constants of reactions between canonical species, and values of rules."""
-    names = {one.name: canonical(_pattern(one.label)[0]) for one in network.species}
+    names = {one.name: canonical(species_of(one.label)) for one in network.species}
     parameters = network.evaluate_parameters()
     known = {name: 1 + sum(map(ord, pattern)) % 97 / 10 for name, pattern in names.items()}
     known |= {**parameters, "time": 1.5}
@@ -94,7 +99,103 @@ def test_networks_of_bionetgen(shared_data):
         assert made[1] == pytest.approx(known[1], rel=1e-12), path.stem
         assert made[2] == known[2] or path.stem in STARTS_CHANGED
         compared += 1
-    assert compared == 20
+    assert compared == 24
+
+
+def block(text, name):
+    return re.search(rf"begin {name}\n.*?end {name} *\n", text, re.S)[0]
+
+
+def test_the_network_of_bionetgen_in_seven_compartments(shared_data, tmp_path):
+    """Moves of species across membranes and of molecules in them, with what is bound to them."""
+    known = shared_data / "bngl" / "Motivating_example_cBNGL.net"
+    text = known.read_text().replace("{MatchOnce}", "")
+    names = "parameters", "compartments", "molecule types", "species", "observables"
+    path = tmp_path / "model.bngl"
+    blocks = [block(text, name) for name in (*names, "reaction rules")]
+    first_seven = re.sub(r"(?m)^ +(\d\d|8|9) @.*\n", "", blocks[3])
+    path.write_text("".join([*blocks[:3], first_seven, *blocks[4:]]))
+    made, expected = facts(read_bionetgen(path)), facts(read_bionetgen(known))
+    assert len(made[2]) == 78 and len(made[0]) == 354
+    assert made[0] == pytest.approx(expected[0], rel=1e-12)
+    assert made[1] == pytest.approx(expected[1], rel=1e-12)
+    assert made[2] == expected[2]
+    with pytest.raises(ReadError, match="line 5.: compartments are not supported without"):
+        ergode.read_rules(path)
+
+
+CELL = """end reaction rules
+begin compartments
+EC 3 10
+PM 2 0.5 EC
+CP 3 k+1 PM
+EM 2 0.1 CP
+EN 3 0.2 EM
+NM 2 0.3 EC
+XX 3 1 {}
+end compartments
+begin reaction rules"""
+LOCAL = """Molecules bound A(b!+)
+Molecules phos A(s~P)
+Species one B()
+end observables
+begin functions
+f(x) = k*(1+bound(x))+h(x)
+h(y) one(y)
+g(x) g(x)
+end functions
+begin observables"""
+
+
+def test_rates_are_functions_of_what_a_rule_takes(read):
+    """Of the species (before the molecules), of a molecule, and of both reactants."""
+    seeds = "A(b!1,b,b,s~U).A(b!1,b!2,b,s~P).B(a!2) 1\nB(a) 1"
+    rates, _, _ = facts(read("%x:A(s~U) -> %x:A(s~P) f(x)", seeds, observables=LOCAL))
+    assert list(rates.values()) == [2 * (1 + 3) + 1]
+    rates, _, _ = facts(read("A%x(s~U) -> A%x(s~P) f(x)", seeds, observables=LOCAL))
+    assert list(rates.values()) == [2 * (1 + 1) + 0]
+    # Both molecules of the species match, and each gives its own rate.
+    rates, _, _ = facts(read("A(s)%x -> A(s)%x + B(a) f(x)", seeds, observables=LOCAL))
+    assert list(rates.values()) == [2 * (1 + 1) + 2 * (1 + 2)]
+    # The rate backwards is of what the rule takes then.
+    rule = "%x:A(s~P) + B%y(a) <-> %x:A(s~U) + B%y(a) f(x)*(1+one(y)), 3*phos(x)"
+    rates, _, _ = facts(read(rule, seeds, observables=LOCAL, max_iterations=1))
+    assert sorted(rates.values()) == [3 * 1, (2 * (1 + 3) + 1) * 2]
+    rule = '%x:A(s~P) + %y:B(a) -> %x:A(s~U) + %y:B(a) FunctionProduct("f(x)", "1+one(y)")'
+    assert list(facts(read(rule, seeds, observables=LOCAL))[0].values()) == [9 * 2]
+    # Two equal patterns, one of which the rate depends on: both orders count.
+    rule = "A%x(b,s~U) + A(b,s~U) -> A%x(b!1,s~U).A(b!1,s~U) 1+bound(x)"
+    pairs = "A(b,b,b,s~U) 2\nA(b!1,b,b,s~U).B(a!1) 2"
+    rates, _, _ = facts(read(rule, pairs, observables=LOCAL, max_iterations=1))
+    assert sorted(rates.values()) == [2 * 2 * 2, 3 * 3, 3 * 2 * (1 + 2)]
+
+
+def test_states_that_count(read):
+    """Up and down by one, between numbers that there are; NFsim's words for it."""
+    network = read("E(m~?) -> E(m~PLUS) 3\nE(m) -> E(m~MINUS) 2", "E(m~1) 1", "E(m~0~1~2~4)")
+    rates, _, _ = facts(network)
+    assert rates == {
+        (("E(m~1)",), ("E(m~2)",)): 3, (("E(m~0)",), ("E(m~1)",)): 3,
+        (("E(m~1)",), ("E(m~0)",)): 2, (("E(m~2)",), ("E(m~1)",)): 2,
+    }  # fmt: skip
+    with pytest.raises(ReadError, match="a state counts in a rule that goes both ways"):
+        read("E(m~?) <-> E(m~PLUS) 3, 1", "E(m~1) 1", "E(m~0~1)")
+
+
+def test_energies_keep_the_detailed_balance(read):
+    """Whatever share of the energy each direction has; a pattern of equal halves counts once."""
+    energies = "\nend observables\nbegin energy patterns\nD(x!1).D(x!1) -1.5\n"
+    energies += "D(x!+) 0.25\nend energy patterns\nbegin observables"
+    rates, _, _ = facts(
+        read("D(x) + D(x) <-> D(x!1).D(x!1) Arrhenius(0.3,0.1*k)", "D(x,x) 1", max_molecules=3,
+             observables=energies)
+    )  # fmt: skip
+    alone, pair = "D(x,x)", "D(x,x!1).D(x,x!1)"
+    change = -1.5 + 2 * 0.25
+    made = rates[(alone, alone), (pair,)] / 2  # of 2 x 2 sites, and two equal molecules
+    gone = rates[(pair,), (alone, alone)]
+    assert made == pytest.approx(np.exp(-(0.2 + 0.3 * change)))
+    assert gone == pytest.approx(np.exp(-(0.2 - 0.7 * change)))
 
 
 # Of others, actions between two runs change amounts, or the table is not of the file's names.
@@ -251,7 +352,30 @@ def test_other_names_and_orders_make_the_same_network(shared_data, tmp_path):
         ("B(a) -> 0 k exclude_reactants(2,A)", "B(a) 1", "'2' is none of the 1 reactants"),
         ("B(a) -> 0 k exclude_reactants(1,Q)", "B(a) 1", "'Q' is no molecule type"),
         ("0 -> B(a) k TotalRate", "B(a) 1", "'TotalRate' is not supported"),
-        ("0 -> B(a)@EC k", "B(a) 1", "compartments are not supported"),
+        ("0 -> B(a)@EC k", "B(a) 1", "line 13: 'EC' is no compartment"),
+        (
+            "0 -> B(a) k\n" + CELL.format("CP"),
+            "B(a)@EC 1",
+            "line 13: the compartment of 'B'",
+        ),
+        ("0 -> B(a)@EC k\n" + CELL.format("CQ"), "B(a)@EC 1", "'XX' is in 'CQ', which is no comp"),
+        (
+            "@EC:B(a) -> @PM:B(a) k\n" + CELL.format("CP"),
+            "B(a)@EC 1",
+            "'EC' to 'PM': one is a",
+        ),
+        (
+            "@EM:B(a) -> @NM:B(a) k\n" + CELL.format("CP"),
+            "B(a)@EC 1",
+            "no volume joins the surf",
+        ),
+        ("B(a) -> B(a)@EC k\n" + CELL.format("CP"), "B(a)@EC 1", "the reactant does not name"),
+        ("B(a)+D(x) -> 0 MM(k,k)\n" + CELL.format("CP"), "B(a)@EC 1", "not supported in compartm"),
+        ("0 -> B(a)@EC k\n" + CELL.format("CP"), "B(a)@QC 1", "line 10: 'QC' is no compartment"),
+        ("%x:B(a) -> 0 f(y)*h(x)", "B(a) 1", "'y' in 'f.y.' is no tag of what the rule takes"),
+        ("%x:B(a) -> 0 f(x,x)", "B(a) 1", "'f.x,x.' has 2 argument.*expected 1"),
+        ("%x:B(a) -> 0 g(x)", "B(a) 1", "the function 'g' calls itself"),
+        ("B(a) <-> 0 Arrhenius(k)", "B(a) 1", "'Arrhenius' has two arguments"),
         ("0 -> B(a) k", "B(a)", "line 10: the species has no amount"),
         ("0 -> B(a) k", "B(a).B(a) 1", "are not bound to each other"),
         ("0 -> B(a) k", "B(q) 1", "the molecule type 'B' has no site 'q'"),
@@ -261,4 +385,4 @@ def test_other_names_and_orders_make_the_same_network(shared_data, tmp_path):
 )
 def test_what_is_refused(read, rules, seeds, message):
     with pytest.raises(ReadError, match=message):
-        read(rules, seeds, max_species=20)
+        read(rules, seeds, max_species=20, observables=LOCAL)

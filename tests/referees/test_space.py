@@ -14,8 +14,8 @@ from scipy.linalg import expm
 
 import ergode
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
+from ergode.stochastic.kernel.tree import CHILDREN, sum_above
 from ergode.stochastic.space import kernel, tables
-from ergode.stochastic.space.tree import CHILDREN, sum_above
 
 LEVEL = 1e-9
 FEW = 25  # expected in a class of the chi-square test

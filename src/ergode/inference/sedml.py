@@ -1,4 +1,4 @@
-"""Experiments from SED-ML files and COMBINE archives: time courses, sweeps, reports and plots.
+"""Experiments from SED-ML files and COMBINE archives: courses, steady states, sweeps and plots.
 
 D. Waltemath et al., "Reproducible computational biology experiments with SED-ML", BMC Syst. Biol. 5
 198 (2011). What is not supported is refused by name.
@@ -19,12 +19,11 @@ import numpy as np
 
 from ergode.core.errors import ModelError, ReadError
 from ergode.inference.petab_files import continuous
+from ergode.inference.sed_task import SedTask
 from ergode.models.expressions import Expression
-from ergode.models.reactions.network import ReactionNetwork
 from ergode.readers.bounded import LARGEST, file_of, text_of
 from ergode.readers.mathml import NAMESPACE, MathReader
 from ergode.readers.sbml import read_sbml
-from ergode.stochastic import simulate
 
 if TYPE_CHECKING:
     import xarray
@@ -40,66 +39,6 @@ _VALUES = {
     "species": ("initialAmount", "initialConcentration"),
 }  # fmt: skip
 _TARGET = re.compile(r"/(?:\w+:)?(\w+)\[@(?:id|name)=['\"]([^'\"]+)['\"]\](?:/@(\w+))?$")
-
-
-@dataclass(frozen=True)
-class SedTask:
-    """A time course of a model, and what is swept.
-
-    Attributes
-    ----------
-    network : ReactionNetwork
-    times : array, shape [time_count]
-        Begin of the simulation, and the times of results.
-    method : str
-        ``"hybrid"`` with real amounts, ``"auto"`` or ``"tau-leap"``, from the file's KiSAO term.
-    skipped : int
-        Times at the begin that are no results.
-    sweep : mapping of str to array
-        Values of parameters or initial values of species, changed together.
-    shape : tuple of int
-        Lengths of the repetitions, from the outer one; their product is the length of a sweep.
-    """
-
-    network: ReactionNetwork
-    times: np.ndarray
-    method: str
-    skipped: int
-    sweep: Mapping[str, np.ndarray]
-    shape: tuple[int, ...] = ()
-
-    def run(self, **options: Any) -> xarray.Dataset:
-        """Simulate the task; `options` are those of `ergode.stochastic.simulate`."""
-        apart: dict[str, dict[str, np.ndarray]] = {"initial": {}, "parameters": {}}
-        for name, values in self.sweep.items():
-            apart["initial" if name in self.network.index else "parameters"][name] = values
-        if self.method == "hybrid":
-            options["replicates"] = 1
-        options = {"method": self.method, **apart, **options}
-        return simulate(self.network, times=self.times, **options)
-
-    def value_of(self, name: str, result: xarray.Dataset) -> np.ndarray:
-        """A quantity over time, or the ``time``, from a result: [..., replicate, time]."""
-        shape = result["amount"].shape[:-1]
-        known = self.network.evaluate_parameters()
-        found: Any
-        if name == "time":
-            found = result["time"].values
-        elif name in self.network.index:
-            found = result["amount"].sel(species=name).values
-            member = self.network.species[self.network.index[name]]
-            if member.quantity == "concentration" and member.compartment is not None:
-                found = found / self.value_of(member.compartment, result)
-        elif "value" in result and name in result["rule"].values:
-            found = result["value"].sel(rule=name).values
-        elif name in self.sweep:
-            found = np.asarray(self.sweep[name])[:, None, None]
-        elif name in known:
-            found = known[name]
-        else:
-            raise ReadError(f"the model has no '{name}'")
-        found = np.broadcast_to(found, shape)[..., self.skipped :]
-        return found.reshape(*self.shape, *found.shape[1:]) if self.sweep else found
 
 
 @dataclass(frozen=True)
@@ -181,10 +120,10 @@ class SedExperiment:
 def read_sedml(path: str | os.PathLike[str]) -> SedExperiment:
     """Read a SED-ML file, or the first one in a COMBINE archive (``.omex``).
 
-    Models in SBML with changes of attributes, also computed ones, uniform time courses, repeated
-    tasks over ranges, also nested ones, data generators, reports and two-dimensional plots. A time
-    course by a deterministic KiSAO term has real amounts; one by a stochastic term, whole
-    molecules.
+    Models in SBML with changes of attributes, also computed ones, uniform time courses, single
+    steps, steady states, repeated tasks over ranges, also nested ones and those that do not reset
+    the model, data generators, reports and two-dimensional plots. A time course by a deterministic
+    KiSAO term has real amounts; one by a stochastic term, whole molecules.
 
     Parameters
     ----------
@@ -198,8 +137,8 @@ def read_sedml(path: str | os.PathLike[str]) -> SedExperiment:
     Raises
     ------
     ReadError
-        The file is invalid, or has what is not supported, such as steady states, changes of a
-        model's XML, repetitions that do not reset the model, and surfaces.
+        The file is invalid, or has what is not supported, such as changes of a model's XML,
+        stochastic repetitions that do not reset the model, and surfaces.
 
     Examples
     --------
@@ -399,25 +338,43 @@ class _Reader:
         if one.tag != "task":
             raise self.refusal(one)
         course = self.found(one, "simulationReference")
-        if course.tag != "uniformTimeCourse":
+        if course.tag not in ("uniformTimeCourse", "oneStep", "steadyState"):
             raise self.refusal(course)
-        begin, first, end = (
-            self.number(course, name)
-            for name in ("initialTime", "outputStartTime", "outputEndTime")
-        )
-        count = self.steps(course)
+        begin, first, end, count = 0.0, 0.0, 1.0, 1
+        if course.tag == "uniformTimeCourse":
+            begin, first, end = (
+                self.number(course, name)
+                for name in ("initialTime", "outputStartTime", "outputEndTime")
+            )
+            count = self.steps(course)
+        elif course.tag == "oneStep":
+            end = self.number(course, "step")
+            if not 0 < end < np.inf:
+                raise self.refuse(f"oneStep '{course.get('id')}' has the step {end:g}")
+            first, count = end, 0
         algorithm = course.find("algorithm")
         term = "" if algorithm is None else algorithm.get("kisaoID", "")
         term = term.rpartition(":")[2].lstrip("0")
-        chance = term in _STOCHASTIC or term in _LEAPS
+        chance = course.tag != "steadyState" and (term in _STOCHASTIC or term in _LEAPS)
         text = self.text_of_model(self.found(one, "modelReference"))
         network = read_sbml(text, split_reversible=chance)
+        if course.tag == "steadyState" and (network.events or network.rate_rules):
+            raise self.refuse(
+                f"steadyState '{course.get('id')}' of a model with events or rate rules is not "
+                "supported"
+            )
         times = np.linspace(first, end, count + 1)
         skipped = int(begin < first)
         return SedTask(
             network if chance else continuous(network),
             np.concatenate([[begin], times]) if skipped else times,
-            "tau-leap" if term in _LEAPS else "auto" if chance else "hybrid",
+            "steady-state"
+            if course.tag == "steadyState"
+            else "tau-leap"
+            if term in _LEAPS
+            else "auto"
+            if chance
+            else "hybrid",
             skipped,
             {},
         )
@@ -430,13 +387,27 @@ class _Reader:
         if one in above:
             raise self.refuse(f"repeatedTask '{one.get('id')}' repeats itself")
         subs = one.findall("listOfSubTasks/subTask")
-        if len(subs) != 1 or one.get("resetModel", "true") == "false":
+        if len(subs) != 1:
             raise self.refuse(
-                f"repeatedTask '{one.get('id')}' has {len(subs)} subtasks, or does not reset its "
-                "model; expected one that does"
+                f"repeatedTask '{one.get('id')}' has {len(subs)} subtasks; expected one"
             )
         inner = self.found(subs[0], "task")
         base = self.task(inner) if inner.tag == "task" else self.repeated(inner, (*above, one))
+        resets = one.get("resetModel", "true") != "false" and base.resets
+        if not resets:
+            network = base.network
+            why = {
+                "is nested": bool(above) or bool(base.shape),
+                "is stochastic": base.method in ("auto", "tau-leap"),
+                "has a model with events, rate rules or compartments that change":
+                    bool(network.events) or bool(network.rate_rules)
+                    or any(one.compartment in network.rules for one in network.species),
+            }  # fmt: skip
+            for what in (what for what, there in why.items() if there):
+                raise self.refuse(
+                    f"repeatedTask '{one.get('id')}' does not reset its model, and {what}, which "
+                    "is not supported"
+                )
         ranges: dict[str, np.ndarray] = {}
         for each in one.iterfind("listOfRanges/*"):
             ranges[str(each.get("id"))] = self.range(each, ranges)
@@ -450,11 +421,12 @@ class _Reader:
         for change in one.iterfind("listOfChanges/setValue"):
             values = np.broadcast_to(self.value(change, known), count)
             sweep[self.target(change.get("target"))[1]] = np.repeat(values, size)
-        if not sweep and base.sweep:
+        if not sweep and base.sweep and resets:
             raise self.refuse(f"repeatedTask '{one.get('id')}' changes nothing between repetitions")
         # What an inner repetition sets is set later.
         sweep |= {name: np.tile(values, count) for name, values in base.sweep.items()}
-        return replace(base, sweep=sweep, shape=(count, *base.shape) if sweep else ())
+        shape = (count, *base.shape) if sweep or not resets else ()
+        return replace(base, sweep=sweep, shape=shape, resets=resets)
 
     def named(self, ranges: Mapping[str, np.ndarray], owner: ElementTree.Element) -> np.ndarray:
         """The range that an element names."""

@@ -23,12 +23,15 @@ from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
 from ergode.models.rules.model import RuleModel, Seed
 from ergode.readers.bngl import Text, generated, parsed
+from ergode.readers.bngl_rates import FUNCTION
 from ergode.readers.bounded import file_of, located, text_of
 
 _BLOCKS = ("parameters", "species", "reactions", "groups", "functions")
 # Blocks with rules. Where there are reactions, these already contain the effect of the rules.
-_RULES = ("molecule types", "observables", "reaction rules")
-_UNKNOWN = ("compartments", "population maps", "population types", "energy patterns")
+_RULES = (
+    "molecule types", "observables", "reaction rules", "energy patterns", "compartments",
+)  # fmt: skip
+_UNKNOWN = ("population maps", "population types")
 _OTHER_NAMES = {"seed species": "species"}
 _IGNORED = ("protocol", "actions")
 # What a model asks BioNetGen to do: it is the caller's business here.
@@ -81,6 +84,12 @@ def read_bionetgen(
       (S - E - K + sqrt((S - E - K)^2 + 4 K S)) / 2;
     - ``Hill vmax K h``: vmax S^h E / (K^h + S^h).
 
+    Functions and observables of a tag (``f(x)``) are numbers of the species ``%x:A()`` or of the
+    molecule ``A%x()`` that the rule takes; of a molecule, matches count whose first molecule it is.
+    ``Arrhenius(phi, E)`` is exp(-E - phi G), and backwards exp(-E + (1 - phi) G), where the rule
+    adds the energy G. In compartments, a rate constant of two molecules is divided by the size of
+    the volume or surface where they meet, and a rate of nothing is multiplied by the size.
+
     Parameters
     ----------
     path : path
@@ -101,11 +110,9 @@ def read_bionetgen(
     Raises
     ------
     ReadError
-        The file does not exist, cannot be parsed, or has something that is not supported: rules
-        in compartments, with energies, population maps, local functions, ``TotalRate``, or the
-        rate laws ``Arrhenius`` and ``FunctionProduct``. Rules make more than `max_species`, or
-        polymers without a bound. The
-        message names the line.
+        The file does not exist, cannot be parsed, or has something that is not supported:
+        population maps, ``TotalRate``, ``MatchOnce``. Rules make more than `max_species`, or
+        polymers without a bound. The message names the line.
 
     Examples
     --------
@@ -171,8 +178,8 @@ def read_rules(path: str | os.PathLike[str]) -> RuleModel:
     ------
     ReadError
         The file does not exist, cannot be parsed, or has something that is not supported: what
-        `read_bionetgen` refuses, species of a fixed amount (``$``), and the rate laws ``Sat``,
-        ``MM`` and ``Hill``. The message names the line.
+        `read_bionetgen` refuses, compartments, energies, species of a fixed amount (``$``), and
+        the rate laws ``Sat``, ``MM`` and ``Hill``. The message names the line.
 
     Examples
     --------
@@ -302,6 +309,14 @@ class _Reader:
         last = max((line.number for line in self.blocks["reaction rules"]), default=0)
         for name, lines in made._asdict().items():
             self.blocks[name] = [_Line(last, words) for words in lines]
+        self._without_arguments()
+
+    def _without_arguments(self) -> None:
+        """Leave out functions with arguments: the rates of the rules have them."""
+        self.blocks["functions"] = [
+            line for line in self.blocks.get("functions", ())
+            if not FUNCTION.fullmatch(" ".join(line.words))
+        ]  # fmt: skip
 
     # ---- formulas
 
@@ -369,11 +384,11 @@ class _Reader:
         if len(line.words) < 2:
             raise self.error(line.number, f"species '{line.words[0]}' has no amount")
         pattern, *amount = line.words
-        fixed = pattern.startswith("$")
+        fixed = re.match(r"(@\w+::?)?\$", pattern) is not None
         with self.at(line):
             return Species(
                 f"{self.prefix}{i}", self.number(line, " ".join(amount)),
-                boundary=fixed, constant=fixed, label=pattern.removeprefix("$"),
+                boundary=fixed, constant=fixed, label=pattern.replace("$", "", int(fixed)),
             )  # fmt: skip
 
     def group(self, line: _Line) -> tuple[str, str]:
@@ -475,6 +490,13 @@ class _Reader:
     def rule_model(self) -> RuleModel:
         """The rules that the file describes."""
         made = parsed(self._texts(), self.error)
+        self._without_arguments()
+        for block in ("energy patterns", "compartments"):
+            for line in self.blocks[block]:
+                raise self.error(
+                    line.number, f"{block} are not supported without a network; read_bionetgen "
+                    "takes them",
+                )  # fmt: skip
         lines = {block: [_Line(n, []) for n in numbers] for block, numbers in made.lines.items()}
         for line, observable in zip(lines["observables"], made.observables, strict=True):
             if any(one.name == observable.name for one in made.observables if one != observable):
@@ -503,7 +525,7 @@ class _Reader:
                     "known without a network; write it as a function of observables",
                 )  # fmt: skip
             rate = self.formula(line, rule.rate)
-            self.check_names(line, rate, known)
+            self.check_names(line, rate, known | {one.name for one in rule.locals})
             rules.append(replace(rule, rate=rate.text))
         return RuleModel(
             {name: tuple(sites) for name, sites in made.types.items()}, tuple(seeds), tuple(rules),

@@ -67,6 +67,7 @@ _TOLERANCES = 1e-11, 1e-2
 # The stationary state is sought over times that double, at most so often, and at most so many
 # evaluations of the drift are made.
 _DOUBLINGS, _DRIFTS = 60, 20_000
+_SMALL = 1e-8  # an amount beside the largest one
 _NEWTON = 50
 
 
@@ -203,7 +204,7 @@ def linear_noise(
             for given in (parameters, initial)
         )
         equations = Macroscopic(network, numbers, counted=closure is not None)
-        points.append((equations, _start(equations, start)))
+        points.append((equations, start_of(equations, start)))
     place = devices.resolve("cpu")
     third = [ThirdOrder(equations) if closure == "third-order" else None for equations, _ in points]
     method = f"{closure}-closure" if closure else "linear-noise"
@@ -246,8 +247,11 @@ def _axis(name: str, given: ArrayLike | None, least: float = -np.inf) -> np.ndar
     return axis
 
 
-def _start(equations: Macroscopic, given: Mapping[str, float]) -> np.ndarray:
-    """Initial amounts, shape [species]."""
+def start_of(equations: Macroscopic, given: Mapping[str, float]) -> np.ndarray:
+    """Initial amounts, shape [species]; `given` replaces those of the network.
+
+    Raises a ModelError if one is not finite, or negative.
+    """
     network = equations.network
     start = np.array([
         initial_amount(member, given.get(member.name, member.initial), equations.parameters)
@@ -356,7 +360,7 @@ def _solve(
         found = solve_ivp(
             lambda t, y, first=first, last=last: slope(min(max(t, first), last), y),
             (begin, end), state, method="LSODA", t_eval=np.union1d(wanted, [end]),
-            rtol=0.1 * tolerance, atol=0.1 * tolerance,
+            rtol=0.1 * tolerance, atol=0.1 * tolerance * equations.floor,
         )  # fmt: skip
         if not found.success:
             raise ModelError(
@@ -378,12 +382,8 @@ def _stationary(
     """Moments of the stationary state to which the means tend from the last time on."""
     from scipy import linalg
 
-    if equations.follows_time:
-        raise PlanError("a rate depends on the time, so there is no stationary state")
     time = float(grid[-1])
-    # What reactions can change: combinations of amounts in other directions are conserved.
-    basis = linalg.orth(equations.changes)
-    mean = _steady(equations, mean[-1], basis, grid, tolerance)
+    mean, basis = steady_state(equations, mean[-1], grid, tolerance)
     _, jacobian, diffusion = equations.parts(mean, time)
     inner = basis.T @ jacobian @ basis
     rates = np.linalg.eigvals(inner).real
@@ -415,11 +415,20 @@ def _stationary(
     return found
 
 
-def _steady(
-    equations: Macroscopic, amounts: np.ndarray, basis: np.ndarray, grid: np.ndarray,
-    tolerance: float,
-) -> np.ndarray:  # fmt: skip
-    """Amounts at which nothing changes: forward in time, and by Newton's method."""
+def steady_state(
+    equations: Macroscopic, amounts: np.ndarray, grid: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Amounts at which nothing changes: forward in time, and by Newton's method.
+
+    Also directions [species, direction] of all changes; what others combine is conserved.
+
+    Raises a PlanError if there are none, or a rate depends on the time.
+    """
+    from scipy import linalg
+
+    if equations.follows_time:
+        raise PlanError("a rate depends on the time, so there is no stationary state")
+    basis = linalg.orth(equations.changes)
     time = float(grid[-1])
     span = max(float(grid[-1] - grid[0]), 1e-6)
 
@@ -432,12 +441,18 @@ def _steady(
             raise PlanError(_no_state(equations, state))
         return equations.drift(_real(equations, state), time)
 
+    relative = equations.floor == 0.0
     for _ in range(_DOUBLINGS):
-        found = _newton(equations, amounts, basis, time, tolerance)
+        if relative:
+            begun = 1e-6 * span * np.abs(equations.drift(amounts, time)).max(initial=0.0)
+            largest = float(np.abs(amounts).max(initial=0.0)) or float(begun)
+            equations.floor = max(equations.floor, _SMALL * largest) or 1.0
+        is_known = not relative or amounts.any() or begun == 0.0  # how large amounts are
+        found = _newton(equations, amounts, basis, time, tolerance) if is_known else None
         if found is not None:
-            return found
+            return found, basis
         amounts = _solve(equations, slope, amounts, np.array([time, time + span]), tolerance)[-1]
-        if not np.isfinite(amounts).all() or np.abs(amounts).max() > 1e18:
+        if not np.isfinite(amounts).all() or np.abs(amounts).max() > 1e18 * equations.floor:
             break
         span *= 2.0
     raise PlanError(_no_state(equations, amounts))
@@ -454,7 +469,7 @@ def _newton(
     equations: Macroscopic, amounts: np.ndarray, basis: np.ndarray, time: float, tolerance: float
 ) -> np.ndarray | None:
     """The stationary state next to `amounts`; None if Newton's method leads away from it."""
-    size = np.maximum(np.abs(amounts), 1.0)
+    size = np.maximum(np.abs(amounts), equations.floor)
     begin = amounts
     for _ in range(_NEWTON):
         drift, jacobian, _ = equations.parts(_real(equations, amounts), time)

@@ -20,7 +20,7 @@ from ergode.models.reactions.mass_action import law_of, symbol
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.stochastic.laws import Naming, breaks_of
 
-# Increment of central differences, relative to an amount of at least one molecule.
+# Increment of central differences, relative to an amount.
 _INCREMENT = float(np.cbrt(np.finfo(np.float64).eps))
 
 
@@ -33,15 +33,19 @@ class Macroscopic:
         Times at which a comparison with the time turns.
     follows_time : bool
         Whether a rate depends on the time.
+    floor : float
+        Amounts below this are small: errors and increments are not relative to them. 0: what is
+        small beside the largest amount, in `linear_noise.steady_state`.
 
     Raises a PlanError if amounts have other causes than reactions; the message names the cause.
     """
 
     def __init__(
-        self, network: ReactionNetwork, values: Mapping[str, float], counted: bool = False
-    ) -> None:
+        self, network: ReactionNetwork, values: Mapping[str, float], counted: bool = False,
+        floor: float = 1.0,
+    ) -> None:  # fmt: skip
         _refuse(network)
-        self.network = network
+        self.network, self.floor = network, floor
         self.parameters = network.evaluate_parameters(values)
         species = {member.name: member for member in network.species}
         real = network.continuous if counted else species
@@ -89,7 +93,7 @@ class Macroscopic:
     def parts(self, amounts: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Drift [species], its Jacobian and the diffusion [species, species]."""
         rates = self.finite(self.propensities(amounts, time), amounts, time)
-        slopes = gradients(lambda n: self.propensities(n, time), amounts)
+        slopes = gradients(lambda n: self.propensities(n, time), amounts, self.floor)
         return self.changes @ rates, self.changes @ slopes.T, self.diffusion(rates)
 
     def diffusion(self, rates: np.ndarray) -> np.ndarray:
@@ -141,12 +145,12 @@ def _degree(tree: ast.expr, of: Set[str], varying: Set[str]) -> int:
     return -1
 
 
-def gradients(function: Any, amounts: np.ndarray) -> np.ndarray:
+def gradients(function: Any, amounts: np.ndarray, floor: float = 1.0) -> np.ndarray:
     """Derivatives [species, ...] of a function of amounts [state, species], by central differences.
 
     One-sided differences of second order are used where the lower amount would be negative.
     """
-    step = _INCREMENT * np.maximum(np.abs(amounts), 1.0)
+    step = _INCREMENT * np.maximum(np.abs(amounts), floor)
     down = np.where(amounts - step >= 0.0, -step, 2.0 * step)
     # The differences as they are after rounding.
     high, low = (amounts + step) - amounts, (amounts + down) - amounts

@@ -312,6 +312,32 @@ def simulate(
     return Job(compute, log.choice(plan.method.name, plan.reason, device))
 
 
+def job_of(
+    runner: Any, collect: Any, stopwatch: Stopwatch, layout: Layout, numbers: range, apart: int,
+    progress: bool, coords: Mapping[str, Any], method: str, why: str, **own: Any,
+) -> Job:  # fmt: skip
+    """The job of an exact method whose realizations are simulated by a runner, in chunks."""
+    device, each = runner.device, (*layout.shape, len(numbers))
+
+    def compute() -> xarray.Dataset:
+        total = layout.count * len(numbers)
+        if not log.is_plan_only():
+            runner.prepare(total, collect.wanted)
+        with launch.Interruptible("realizations", "were simulated") as run:
+            found = simulate_chunks(runner, collect, total, len(numbers), device, progress)
+            found.pop("leaps")
+            run.ends_with(found["status"])
+            attrs = attributes(
+                stopwatch, found, layout, numbers, apart, device, method=method,
+                method_reason=why, exact=1, **own,
+            )  # fmt: skip
+            here = {"replicate": np.arange(numbers.start, numbers.stop), **layout.coords}
+            values = {name: one.reshape(each) for name, one in found.items()}
+            return collect.dataset(values, {**coords, **here}, attrs)
+
+    return Job(compute, log.choice(method, why, device))
+
+
 def attributes(
     stopwatch: Stopwatch, found: Mapping[str, np.ndarray], layout: Layout, numbers: range,
     apart: int, device: devices.Device, **own: Any,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, log, results
-from ergode.core.arguments import check_switch, integer, replicate_numbers, time_grid
-from ergode.core.calls import launch
+from ergode.core import devices, results
+from ergode.core.arguments import check_switch, choice, integer, replicate_numbers, time_grid
 from ergode.core.calls.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.calls.job import Job, Whole
 from ergode.core.devices import Device
@@ -20,14 +18,10 @@ from ergode.core.stopwatch import Stopwatch
 from ergode.models.rules.model import RuleModel
 from ergode.models.sweep import POINT, REPLICATES_MOST, replicates_apart
 from ergode.stochastic.merge import merge_of_rules
-from ergode.stochastic.rules.outputs import Collector, Output, check_output
+from ergode.stochastic.rules.outputs import Collector, Output
 from ergode.stochastic.rules.runner import RuleRunner
 from ergode.stochastic.rules.tables import build_rules, network_of
-from ergode.stochastic.runners.chunks import simulate_chunks
-from ergode.stochastic.simulate import attributes, sweep_of
-
-if TYPE_CHECKING:
-    import xarray
+from ergode.stochastic.simulate import job_of, sweep_of
 
 METHOD = "network-free"
 _WHY = "molecules are kept one by one, and rules choose among them"
@@ -58,7 +52,8 @@ def simulate_rules(
     propensity, and then a place of each of its reactants; choices to which the rule does not apply
     are rejected. The law is that of the generated network: reactants with a ``+`` between them are
     in different species, those with a ``.`` in the same. A firing takes as long as there are
-    molecules and rules nearby, however many species are possible.
+    molecules and rules nearby, however many species are possible. A rate that depends on what the
+    rule takes (``f(x)`` of a tag) gives each place a weight of its own.
 
     Parameters
     ----------
@@ -98,7 +93,8 @@ def simulate_rules(
     PlanError
         The run is not possible as requested: a GPU, the built-in rate laws, rates that depend on
         the time otherwise than by comparisons or on observables of species, sites with two bonds,
-        patterns of more than two parts that are not bound, memory.
+        patterns of more than two parts that are not bound, rates that depend on two reactants,
+        memory.
 
     Warns
     -----
@@ -141,12 +137,11 @@ def simulate_rules(
     seed = integer("seed", seed, 0, 2**64 - 1)
     room = integer("max_molecules", max_molecules, 0, 2**30)
     max_firings = integer("max_firings", max_firings, 1, 2**62)
-    check_output(output)
+    choice("output", output, get_args(Output))
     check_switch("simulate_rules", "common_random_numbers", common_random_numbers)
     place = _device_for(device)
     network = network_of(model)
     layout = sweep_of(network, parameters, None, results.names("stochastic", f"rules-{output}"))
-    total = layout.count * len(numbers)
     apart = replicates_apart(numbers, layout.count, common_random_numbers)
     tables = build_rules(model, network, layout.rows, layout.count, room)
     times_of = grid[-1:] if output == "final" else grid
@@ -155,28 +150,10 @@ def simulate_rules(
         apart=apart, max_firings=max_firings, device=place,
     )  # fmt: skip
     collect = Collector(output, tables, times_of, layout, len(numbers))
-
-    def compute() -> xarray.Dataset:
-        if not log.is_plan_only():
-            runner.prepare(total, collect.wanted)
-        with launch.Interruptible("realizations", "were simulated") as run:
-            found = simulate_chunks(runner, collect, total, len(numbers), place, progress)
-            found.pop("leaps")
-            run.ends_with(found["status"])
-            attrs = attributes(
-                stopwatch, found, layout, numbers, apart, place, method=METHOD,
-                method_reason=_WHY, exact=1, device_reason=place.reason, seed=str(seed),
-                model_digest=model.digest,
-            )  # fmt: skip
-            each = (*layout.shape, len(numbers))
-            coords = {
-                "time": grid, "replicate": np.arange(numbers.start, numbers.stop), **layout.coords
-            }  # fmt: skip
-            return collect.dataset(
-                {name: one.reshape(each) for name, one in found.items()}, coords, attrs
-            )
-
-    return Job(compute, log.choice(METHOD, _WHY, place))
+    return job_of(
+        runner, collect, stopwatch, layout, numbers, apart, progress, {"time": grid}, METHOD, _WHY,
+        device_reason=place.reason, seed=str(seed), model_digest=model.digest,
+    )  # fmt: skip
 
 
 def _device_for(asked: str | Device) -> Device:

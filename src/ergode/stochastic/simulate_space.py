@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core import devices, log, results
+from ergode.core import devices, results
 from ergode.core.arguments import check_switch, choice, integer, replicate_numbers, time_grid
-from ergode.core.calls import launch
 from ergode.core.calls.divide import Executor, StorePath, divisible, replicates_of
 from ergode.core.calls.job import Job, Whole
 from ergode.core.devices import Device
@@ -21,14 +19,10 @@ from ergode.models.reactions.events import Rounding
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
 from ergode.models.sweep import POINT, REPLICATES_MOST, replicates_apart
 from ergode.stochastic.merge import merge_of_space
-from ergode.stochastic.runners.chunks import simulate_chunks
-from ergode.stochastic.simulate import attributes, sweep_of
-from ergode.stochastic.space.outputs import Collector, Output, check_output
+from ergode.stochastic.simulate import job_of, sweep_of
+from ergode.stochastic.space.outputs import Collector, Output
 from ergode.stochastic.space.runner import SpaceRunner
 from ergode.stochastic.space.tables import build_space
-
-if TYPE_CHECKING:
-    import xarray
 
 METHOD = "next-subvolume"
 # A GPU gives each realization a thread, which is slower than a core: it needs many of them.
@@ -139,12 +133,11 @@ def simulate_space(
     numbers = replicate_numbers(replicates, REPLICATES_MOST)
     seed = integer("seed", seed, 0, 2**64 - 1)
     max_firings = integer("max_firings", max_firings, 1, 2**62)
-    check_output(output)
+    choice("output", output, get_args(Output))
     if rounding is not None:
         choice("rounding", rounding, get_args(Rounding))
     check_switch("simulate_space", "common_random_numbers", common_random_numbers)
     layout = _sweep_of(space, parameters, results.names("stochastic", f"space-{output}"))
-    total = layout.count * len(numbers)
     apart = replicates_apart(numbers, layout.count, common_random_numbers)
     place, reason = _device_for(device, layout.count * (whole.replicates or len(numbers)))
     tables = build_space(space, layout.rows, layout.count, rounding)
@@ -154,34 +147,15 @@ def simulate_space(
         apart=apart, max_firings=max_firings, device=place,
     )  # fmt: skip
     shape = (times_of.size, len(space.network.species), *space.shape)
-    collect = Collector(output, layout, len(numbers), shape)
+    collect = Collector(output, layout, len(numbers), shape, space.axes)
     why = f"{counted(space.voxel_count, 'voxel')}: first the voxel, then what happens in it"
-
-    def compute() -> xarray.Dataset:
-        if not log.is_plan_only():
-            runner.prepare(total, collect.wanted)
-        with launch.Interruptible("realizations", "were simulated") as run:
-            found = simulate_chunks(runner, collect, total, len(numbers), place, progress)
-            status, firings, rows = found["status"], found["firing_count"], found["rows"]
-            run.ends_with(status)
-            attrs = attributes(
-                stopwatch, found, layout, numbers, apart, place, method=METHOD, method_reason=why,
-                exact=1, device_reason=reason, seed=str(seed), model_digest=space.digest,
-            )  # fmt: skip
-            each = (*layout.shape, len(numbers))
-            return collect.dataset(
-                {"status": status.reshape(each), "firing_count": firings.reshape(each)},
-                rows.reshape(each),
-                {
-                    "time": grid, "species": [one.name for one in space.network.species],
-                    "replicate": np.arange(numbers.start, numbers.stop), **space.centres,
-                    **layout.coords,
-                },
-                space.axes,
-                attrs,
-            )  # fmt: skip
-
-    return Job(compute, log.choice(METHOD, why, place))
+    coords = {
+        "time": grid, "species": [one.name for one in space.network.species], **space.centres
+    }  # fmt: skip
+    return job_of(
+        runner, collect, stopwatch, layout, numbers, apart, progress, coords, METHOD, why,
+        device_reason=reason, seed=str(seed), model_digest=space.digest,
+    )  # fmt: skip
 
 
 def _sweep_of(space: ReactionDiffusion, parameters: Any, reserved: frozenset[str]) -> Any:

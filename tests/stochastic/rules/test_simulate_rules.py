@@ -94,6 +94,21 @@ CASES = {
         "A(s~U) + A(s~U) -> A(s~P) + A(s~U) c\nA(s~U) + A(s~U) -> A(s~P) + A(s~P) c\n"
         "A(s~P) -> A(s~U) k\nA(b!1).B(a!1) + A(b) -> A(b) + A(b!1).B(a!1) c\n" + BIND,
         SEEDS, "", None),
+    "rates that depend on a molecule": (
+        "A%x(s~U) -> A%x(s~P) f(x)\nA(s~P) -> A(s~U) c\nA%x(b!1).B(a!1) -> A%x(b) + B(a) g(x)\n"
+        "A(b) + B(a) -> A(b!1).B(a!1) c\nB%y(a) + A(b!+) -> A(b!+) 0.02*(1+h(y))",
+        SEEDS + DIMER, "f(x) k*(1+twice(x))/(1+free(x))\ng(z) 0.5*k/(1+twice(z)*active)\n"
+        "h(a) 2-two_or_B(a)", None),
+    "rates that depend on a species": (
+        "%x:A(s~U) -> %x:A(s~P) f(x)\nA(s~P) -> A(s~U) c\n0 -> B(a) h()\n"
+        "%y:B(a!1).A(b!1) -> B(a) + A(b) c*(1+with_A(y)+bound(y))\n%x:B(a) -> 0 0.3*two_or_B(x)\n"
+        "A(b) + B(a) -> A(b!1).B(a!1) c\nA(b!1).A(b!1) -> A(b) + A(b) c",
+        SEEDS + DIMER, "f(x) 0.5*k*(1+bound(x))/(1+active(x))\nh() if(time>0.5,2,0.5)", None),
+    "rates that depend on chains": (
+        "%x:D(x) + D(x) -> %x:D(x!1).D(x!1) 0.2*k*ends(x)/(1+large(x))\n0 -> D(x,x) 0.5\n"
+        "%x:D(x!1).D(x!1) -> D(x) + D(x) c*pairs(x)*(1+in_one(x))\n"
+        "D%y(x!+) -> 0 0.05*(1+pairs(y)) DeleteMolecules\nD%x() -> 0 0.02*ends(x)",
+        "D(x,x) 5", "", 9),
     "branches of one molecule": (
         "A(b) + A(b) <-> A(b!1).A(b!1) c, k\nA(b).A(b) -> A(b!1).A(b!1) c\n"
         "A(s~U).A(s~U) -> A(s~P).A(s~U) c\nA(s~P) -> A(s~U) c", "A(b,b,b,s~U) n", "", 3),
@@ -157,8 +172,8 @@ def distances(found, expected):
     return np.array(result)
 
 
-# Two moments of 13 observables at three times in 21 models, together at 1e-6.
-FAR = stats.norm.isf(1e-6 / (2 * 2 * 16 * 3 * 21) / 2)
+# Two moments of 13 observables at three times in 24 models, together at 1e-6.
+FAR = stats.norm.isf(1e-6 / (2 * 2 * 16 * 3 * 24) / 2)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -307,6 +322,11 @@ def test_how_realizations_end(write):
     negative = ergode.read_rules(write("B(a) -> 0 f()", SEEDS, "f() 1-free"))
     with pytest.warns(ergode.FailureWarning):
         assert (run(negative)["status"] == Status.NEGATIVE_RATE).all()
+    # Of one molecule alone, and of one without a value.
+    for rate, status in (("1-free(x)", Status.NEGATIVE_RATE), ("1/active(x)", Status.NOT_FINITE)):
+        alone = ergode.read_rules(write("A%x(s~U) -> B(a) f(x)", SEEDS, f"f(x) {rate}"))
+        with pytest.warns(ergode.FailureWarning):
+            assert (run(alone)["status"] == status).all()
 
 
 @pytest.mark.parametrize(
@@ -314,9 +334,10 @@ def test_how_realizations_end(write):
     [
         ("$", {}, ReadError, "line 14: a species of a fixed amount"),
         ("B(a) -> 0 Sat(k,c)", {}, ReadError, "line 18: the rate law 'Sat' is of amounts"),
-        ("%x", {}, ReadError, "line 36: function 'f' has arguments"),
+        ("%x:B(a) + D%y(x) -> D%y(x) f(x)*f(y)", {}, PlanError, "depends on two reactants"),
+        ("E(q~0).B%x() -> E(q~1).B f(x)", {}, PlanError, "a molecule which no bond of the pattern"),
         ("B(a) -> 0 kk", {}, ReadError, "line 18: 'kk' is no parameter, observable or function"),
-        ("B(a)@C -> 0 k", {}, ReadError, "line 18: compartments are not supported"),
+        ("B(a)@C -> 0 k", {}, ReadError, "line 18: 'C' is no compartment"),
         ("B(a) -> 0 f()", {}, PlanError, "the observable 'large', which is of species"),
         ("B(a) -> 0 sin(time)", {}, PlanError, "a rate depends on the time"),
         ("A.B.D -> 0 k", {}, PlanError, "rule _R1 has a pattern of 3 molecules or groups"),
@@ -333,10 +354,11 @@ def test_how_realizations_end(write):
     ],
 )
 def test_what_is_refused(write, rules, options, error, message):
-    fixed, local = rules == "$", rules == "%x"
-    path = write("B(a) -> 0 k" if fixed or local else rules,
-                 "B(a) 1\n$B(a) 2" if fixed else SEEDS, "f(x) large" if local else "f() large",
-                 )  # fmt: skip
+    fixed, local = rules == "$", "%" in rules
+    path = write(
+        "B(a) -> 0 k" if fixed else rules, "B(a) 1\n$B(a) 2" if fixed else SEEDS,
+        "f(x) large(x)" if local else "f() large",
+    )  # fmt: skip
     with pytest.raises(error, match=message):
         run(ergode.read_rules(path), **options)
 

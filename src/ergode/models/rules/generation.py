@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations, product
+from typing import NamedTuple
 
+from ergode.models.rules.compartments import Compartments, places_of
+from ergode.models.rules.observables import Observable
 from ergode.models.rules.patterns import (
+    PLACE,
     Graph,
     Match,
     Molecule,
     Place,
+    RuleError,
     Site,
     both_ways,
     canonical,
     matches,
+    renumberings,
 )
-
-
-class RuleError(ValueError):
-    """A rule that says nothing definite."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,15 @@ class Condition:
     def holds(self, species: Graph) -> bool:
         """Whether a species fulfils it."""
         return any(matches(one, species) for one in self.patterns) == self.includes
+
+
+class Local(NamedTuple):
+    """A name in a rate that is a number: of an observable, in what the rule takes."""
+
+    name: str
+    observable: Observable
+    reactant: int  # -1: by how much the rule changes it
+    molecule: int  # of the reactant; -1: in all of its species
 
 
 @dataclass(frozen=True)
@@ -57,10 +69,21 @@ class Rule:
     rate: str
     keeps_parts: bool  # whether it makes as many species as it has products
     conditions: tuple[Condition, ...] = ()
+    locals: tuple[Local, ...] = ()
+    # Species that move: reactant, compartment before, and after.
+    moves: tuple[tuple[int, str, str], ...] = ()
+    moves_connected: bool = False  # whether what is bound to a moved molecule moves along
+
+    @property
+    def tagged(self) -> tuple[int, ...]:
+        """Molecules on which the rate depends."""
+        starts = _starts(self.reactants)
+        return tuple(starts[one.reactant] + one.molecule for one in self.locals
+                     if one.molecule >= 0)  # fmt: skip
 
     @property
     def centre(self) -> tuple[Place, ...]:
-        """Sites that change; the site -1 is a molecule itself."""
+        """Sites that change, and what the rate depends on; the site -1 is a molecule itself."""
         places = [place for place, _ in self.states]
         places += [end for bond in (*self.broken, *self.made) for end in bond]
         starts = _starts(self.reactants)
@@ -68,6 +91,7 @@ class Rule:
             starts[i] + m for i in self.whole for m in range(len(self.reactants[i].molecules))
         }
         places += [(m, -1) for m in self.deleted if m not in entire]
+        places += [(m, -1) for m in self.tagged]
         return tuple(dict.fromkeys(place for place in places if place[0] < self.taken))
 
     @property
@@ -88,7 +112,11 @@ def rule_of(
     after = [one for graph in right for one in graph.molecules]
     origin = _origins(before, after)
     deleted = tuple(m for m in range(len(before)) if m not in origin.values())
-    created = tuple(after[k] for k in range(len(after)) if k not in origin)
+    created = tuple(
+        _in_product(one, graph)
+        for k, (one, graph) in enumerate((one, graph) for graph in right for one in graph.molecules)
+        if k not in origin
+    )
     number = {
         k: len(before) + i for i, k in enumerate(k for k in range(len(after)) if k not in origin)
     }
@@ -117,10 +145,24 @@ def rule_of(
         and all(starts[i] + m in deleted for m in range(len(graph.molecules)))
     )  # fmt: skip
     heads = tuple(number[k] for k in _starts(right))
+    moves = []
+    for start, there in zip(_starts(right), right, strict=True):
+        taken = {origin.get(start + k, -1) for k in range(len(there.molecules))}
+        for i, (first, graph) in enumerate(zip(starts, left, strict=True)):
+            is_same = taken == set(range(first, first + len(graph.molecules)))
+            if is_same and graph.within and there.within and graph.within != there.within:
+                moves.append((i, graph.within[0], there.within[0]))
     return Rule(
         name, tuple(left), heads, tuple(states), _sorted(broken), _sorted(new_bonds - old_bonds),
-        deleted, whole, created, rate, not deleted, conditions,
+        deleted, whole, created, rate, not deleted, conditions, moves=tuple(moves),
     )  # fmt: skip
+
+
+def _in_product(one: Molecule, product: Graph) -> Molecule:
+    """A molecule that is made, in the compartment of its product if it does not say its own."""
+    if product.within is None or any(site.name == PLACE for site in one.sites):
+        return one
+    return replace(one, sites=(*one.sites, Site(PLACE, product.within[0])))
 
 
 def _sorted(bonds: Iterable[frozenset[Place]]) -> tuple[tuple[Place, Place], ...]:
@@ -175,12 +217,17 @@ def _same_sites(before: Molecule, after: Molecule) -> list[tuple[int, int]]:
     pairs = []
     for t, site in enumerate(after.sites):
         s = next((s for s in free if before.sites[s].name == site.name), None)
+        if s is None and site.name == PLACE:
+            raise RuleError(
+                f"the product '{after.name}' is in a compartment that the reactant does not name"
+            )
         if s is None:
             raise RuleError(
                 f"the product '{after.name}' has a site '{site.name}' that the reactant has not"
             )
         free.remove(s)
         pairs.append((s, t))
+    free = [s for s in free if before.sites[s].name != PLACE]  # where it was, it stays
     if free:
         raise RuleError(
             f"the product '{after.name}' has no site '{before.sites[free[0]].name}', which the "
@@ -194,7 +241,7 @@ def symmetry(rule: Rule) -> int:
     starts = _starts(rule.reactants)
     found = set()
     for order in permutations(range(len(rule.reactants))):
-        maps = [_renumberings(rule.reactants[i], rule.reactants[j]) for i, j in enumerate(order)]
+        maps = [renumberings(rule.reactants[i], rule.reactants[j]) for i, j in enumerate(order)]
         for each in product(*maps):
             place: dict[Place, Place] = {}
             for i, (j, one) in enumerate(zip(order, each, strict=True)):
@@ -202,36 +249,11 @@ def symmetry(rule: Rule) -> int:
                     place[starts[i] + m, -1] = (starts[j] + n, -1)
                     for s, t in enumerate(one.sites[m]):
                         place[starts[i] + m, s] = (starts[j] + n, t)
-            if _acts_alike(rule, place):
+            kept = all(order[one.reactant] == one.reactant for one in rule.locals
+                       if one.reactant >= 0)  # fmt: skip
+            if kept and _acts_alike(rule, place):
                 found.add((order, tuple(place[one] for one in rule.centre)))
     return len(found)
-
-
-def _renumberings(one: Graph, other: Graph) -> list[Match]:
-    """The ways in which two patterns are the same."""
-    if len(one.molecules) != len(other.molecules):
-        return []
-    return [
-        match
-        for match in matches(_exact(one), _exact(other))
-        if all(
-            len(sites) == len(other.molecules[m].sites)
-            for sites, m in zip(match.sites, match.molecules, strict=True)
-        )
-    ]
-
-
-def _exact(pattern: Graph) -> Graph:
-    """The pattern as a species: what is not said becomes a state and a bond of its own."""
-    molecules = tuple(
-        replace(one, sites=tuple(
-            Site(f"{s.name}~{s.state or ''}!{s.bonds[0] if s.is_open else ''}", None,
-                 () if s.is_open else s.bonds)
-            for s in one.sites
-        ))
-        for one in pattern.molecules
-    )  # fmt: skip
-    return Graph(molecules, pattern.partners)
 
 
 def _acts_alike(rule: Rule, place: dict[Place, Place]) -> bool:
@@ -246,6 +268,7 @@ def _acts_alike(rule: Rule, place: dict[Place, Place]) -> bool:
         and bonds(rule.broken, True) == bonds(rule.broken, False)
         and bonds(rule.made, True) == bonds(rule.made, False)
         and {moved((m, -1)) for m in rule.deleted} == {(m, -1) for m in rule.deleted}
+        and all(moved((m, -1)) == (m, -1) for m in rule.tagged)
     )
 
 
@@ -255,8 +278,8 @@ class Generated:
 
     species: list[Graph]
     names: list[str]  # canonical
-    # (reactants, products, factor, rule)
-    reactions: list[tuple[tuple[int, ...], tuple[int, ...], Fraction, Rule]]
+    # (reactants, products, factor, rate)
+    reactions: list[tuple[tuple[int, ...], tuple[int, ...], Fraction, str]]
 
 
 class TooManyError(ValueError):
@@ -270,8 +293,11 @@ _POLYMER = 30
 class Generator:
     """Applies rules until they make nothing new."""
 
-    def __init__(self, rules: Sequence[Rule], most: int, largest: float | None = None) -> None:
-        self.rules, self.most = rules, most
+    def __init__(
+        self, rules: Sequence[Rule], most: int, largest: float | None = None,
+        compartments: Compartments | None = None,
+    ) -> None:  # fmt: skip
+        self.rules, self.most, self.compartments = rules, most, compartments
         # molecules of a species; reactions that make larger ones are left out
         self.largest = math.inf if largest is None else largest
         self.goes_on = largest is None  # if nothing bounds it
@@ -282,7 +308,9 @@ class Generator:
         self.found: list[list[list[tuple[int, Match]]]] = [
             [[] for _ in rule.reactants] for rule in rules
         ]
-        self.reactions: dict[tuple, list] = {}
+        self.counts: dict[tuple[int, int], int] = {}  # by observable and species
+        # factors by rule, rate, reactants and products
+        self.reactions: dict[tuple[str, str, tuple[int, ...], tuple[int, ...]], Fraction] = {}
 
     def number_of(self, graph: Graph) -> int:
         """The number of a species; equal species have one number."""
@@ -315,8 +343,8 @@ class Generator:
                 self._combine(k, rule, old)
             known = last
             rounds += 1
-        reactions = [(left, right, factor, rule) for left, right, factor, rule
-                     in self.reactions.values()]  # fmt: skip
+        reactions = [(left, right, factor, rate) for (_, rate, left, right), factor
+                     in self.reactions.items()]  # fmt: skip
         return Generated(self.species, list(self.numbers), reactions)
 
     def _places(self, rule: Rule, i: int, pattern: Graph, number: int) -> list[tuple[int, Match]]:
@@ -347,7 +375,7 @@ class Generator:
 
     def _apply(self, rule: Rule, k: int, chosen: Sequence[tuple[int, Match]]) -> None:
         taken = [self.species[number] for number, _ in chosen]
-        made = _products(rule, taken, [match for _, match in chosen])
+        made = _products(rule, taken, [match for _, match in chosen], self.compartments)
         if made is None or max((len(g.molecules) for g in made), default=0) > self.largest:
             return
         if not all(
@@ -356,14 +384,42 @@ class Generator:
             if not one.of_reactants and one.place < len(made)
         ):
             return
+        size = self.compartments.factor(taken, made) if self.compartments else ""
+        if size is None:
+            return
         right = tuple(sorted(self.number_of(one) for one in made))
         left = tuple(sorted(number for number, _ in chosen))
-        entry = self.reactions.setdefault((rule.name, rule.rate, left, right),
-                                          [left, right, Fraction(0), rule])  # fmt: skip
-        entry[2] += Fraction(1, self.symmetries[k])
+        rate = self._rate(rule, chosen, right)
+        key = rule.name, f"({rate}){size}" if size else rate, left, right
+        self.reactions[key] = self.reactions.get(key, Fraction(0)) + Fraction(1, self.symmetries[k])
+
+    def _rate(self, rule: Rule, chosen: Sequence[tuple[int, Match]], made: Sequence[int]) -> str:
+        """The rate of a rule, with numbers for what depends on what it takes and makes."""
+        rate = rule.rate
+        for one in rule.locals:
+            if one.reactant < 0:
+                count = sum(self._count(one.observable, number) for number in made)
+                count -= sum(self._count(one.observable, number) for number, _ in chosen)
+            elif one.molecule < 0:
+                count = self._count(one.observable, chosen[one.reactant][0])
+            else:
+                number, match = chosen[one.reactant]
+                there = match.molecules[one.molecule]
+                count = one.observable.number(self.species[number], there)
+            rate = re.sub(rf"\b{one.name}\b", f"({count})" if count < 0 else str(count), rate)
+        return rate
+
+    def _count(self, observable: Observable, number: int) -> int:
+        """How much of an observable a species has."""
+        key = id(observable), number
+        if key not in self.counts:
+            self.counts[key] = observable.number(self.species[number])
+        return self.counts[key]
 
 
-def _products(rule: Rule, taken: list[Graph], chosen: list[Match]) -> list[Graph] | None:
+def _products(
+    rule: Rule, taken: list[Graph], chosen: list[Match], compartments: Compartments | None
+) -> list[Graph] | None:
     """The species that a rule makes, in the order of its products; None if they are not as many."""
     molecules: list[Molecule] = []
     bonds: set[frozenset[Place]] = set()
@@ -379,10 +435,12 @@ def _products(rule: Rule, taken: list[Graph], chosen: list[Match]) -> list[Graph
         if i in rule.whole:
             gone |= set(range(start, len(molecules)))
     gone |= {at[m] for m in rule.deleted}
+    reactant = [i for i, graph in enumerate(taken) for _ in graph.molecules]
     for one in rule.created:
         at.append(len(molecules))
         sites.append(tuple(range(len(one.sites))))
-        molecules.append(one)
+        inherited = compartments.of(taken[0]) if compartments and taken else None
+        molecules.append(_placed(one, inherited, only_free=True))
 
     def place(given: Place) -> Place:
         return at[given[0]], sites[given[0]][given[1]]
@@ -392,6 +450,14 @@ def _products(rule: Rule, taken: list[Graph], chosen: list[Match]) -> list[Graph
         changed = list(molecules[m].sites)
         changed[s] = changed[s]._replace(state=state)
         molecules[m] = replace(molecules[m], sites=tuple(changed))
+    if rule.moves_connected:
+        _move_connected(rule, taken, molecules, bonds, place)
+    for i, old, new in rule.moves:
+        goes = compartments.moved(old, new) if compartments else {}
+        for m, of in enumerate(reactant):
+            if of == i:
+                where = places_of(Graph((molecules[m],)))[0]
+                molecules[m] = _placed(molecules[m], goes.get(str(where), where))
     bonds -= {frozenset(map(place, bond)) for bond in rule.broken}
     bonds |= {frozenset(map(place, bond)) for bond in rule.made}
     left = [m for m in range(len(molecules)) if m not in gone]
@@ -416,6 +482,38 @@ def _products(rule: Rule, taken: list[Graph], chosen: list[Match]) -> list[Graph
         key=lambda part: min((k for k, m in enumerate(heads) if m in part), default=len(heads))
     )
     return [whole.part(part) for part in parts]
+
+
+def _placed(one: Molecule, place: str | None, only_free: bool = False) -> Molecule:
+    """A molecule in a compartment; with `only_free`, if it is in none."""
+    return replace(one, sites=tuple(
+        site._replace(state=place)
+        if site.name == PLACE and not (only_free and site.state is not None) else site
+        for site in one.sites
+    ))  # fmt: skip
+
+
+def _move_connected(
+    rule: Rule, taken: list[Graph], molecules: list[Molecule], bonds: set[frozenset[Place]],
+    place: Callable[[Place], Place],
+) -> None:  # fmt: skip
+    """Move what is bound to molecules that move, as far as it is in the same compartment."""
+    before = [where for graph in taken for where in places_of(graph)]
+    near: dict[int, set[int]] = {}
+    for one, other in (sorted(m for m, _ in bond) for bond in bonds):
+        near.setdefault(one, set()).add(other)
+        near.setdefault(other, set()).add(one)
+    for given, new in rule.states:
+        m, s = place(given)
+        if molecules[m].sites[s].name != PLACE:
+            continue
+        waiting, seen = [m], {m}
+        while waiting:
+            one = waiting.pop()
+            molecules[one] = _placed(molecules[one], new)
+            more = {n for n in near.get(one, ()) if before[n] == before[m]} - seen
+            seen |= more
+            waiting += more
 
 
 def _bound(one: Molecule, counts: list[int]) -> Molecule:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ergode.core.words import counted
 from ergode.models.expressions import Expression
 from ergode.models.rules.generation import Rule
+from ergode.models.rules.observables import Observable
 from ergode.models.rules.patterns import Graph
 
 Types = Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]
@@ -21,21 +22,6 @@ class Seed(NamedTuple):
 
     graph: Graph
     amount: float | Expression
-
-
-class Counted(NamedTuple):
-    """A pattern of an observable; with a condition such as ``>= 2``, species that meet it."""
-
-    pattern: Graph
-    condition: str = ""
-
-
-class Observable(NamedTuple):
-    """What is counted: matches of patterns, or species that have any."""
-
-    name: str
-    of_species: bool
-    patterns: tuple[Counted, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,8 +12,16 @@ BioNetGen, Methods Mol. Biol. 500, 113 (2009).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+PLACE = "@"
+"""Name of the site whose state is the compartment of a molecule."""
+
+
+class RuleError(ValueError):
+    """A pattern or a rule that says nothing definite."""
+
 
 ANY, BOUND = "?", "+"
 """Bonds of a pattern: there may be one; there is one, with whatever partner."""
@@ -51,9 +59,14 @@ class Graph:
     molecules: tuple[Molecule, ...]
     # The sites to which a site is bound, each from both ends.
     partners: dict[Place, tuple[Place, ...]] = field(default_factory=dict, compare=False)
+    label: str | None = None  # ``%x:``: what a rate calls the species
+    # ``@c:``: the compartment of the species, and all surfaces
+    within: tuple[str, frozenset[str]] | None = None
 
     @classmethod
-    def of(cls, molecules: tuple[Molecule, ...]) -> Graph:
+    def of(
+        cls, molecules: tuple[Molecule, ...], label: str | None = None, within: str | None = None
+    ) -> Graph:
         """The graph of molecules whose sites name their bonds."""
         ends: dict[str, list[Place]] = {}
         for m, molecule in enumerate(molecules):
@@ -63,7 +76,8 @@ class Graph:
         for name, places in ends.items():
             if len(places) != 2:
                 raise ValueError(f"the bond '{name}' has {len(places)} end(s); expected two")
-        return cls(molecules, both_ways(ends.values()))
+        return cls(molecules, both_ways(ends.values()), label,
+                   (within, frozenset()) if within else None)  # fmt: skip
 
     def pairs(self) -> list[tuple[Place, Place]]:
         """Both ends of every bond, in both orders."""
@@ -182,13 +196,15 @@ def _text(graph: Graph, vertices: _Vertices, ranks: list[int]) -> str:
     for m in sorted(range(len(graph.molecules)), key=ranks.__getitem__):
         sites = graph.molecules[m].sites
         written = []
-        keys = [(site.name, site.state or "", rank((m, s)), s) for s, site in enumerate(sites)]
+        keys = [(site.name, site.state or "", rank((m, s)), s) for s, site in enumerate(sites)
+                if site.name != PLACE]  # fmt: skip
         for *_, s in sorted(keys):
             word = sites[s].name + (f"~{sites[s].state}" if sites[s].state is not None else "")
             for there in sorted(graph.partners.get((m, s), ()), key=rank):
                 word += f"!{numbers.setdefault(frozenset(((m, s), there)), len(numbers) + 1)}"
             written.append(word)
-        words.append(f"{graph.molecules[m].name}({','.join(written)})")
+        place = "".join(f"@{site.state}" for site in sites if site.name == PLACE)
+        words.append(f"{graph.molecules[m].name}({','.join(written)}){place}")
     return ".".join(words)
 
 
@@ -205,8 +221,16 @@ class Match(NamedTuple):
 def matches(pattern: Graph, graph: Graph) -> list[Match]:
     """All places where a pattern occurs in a species."""
     found: list[Match] = []
+    if pattern.within and not _is_within(graph, *pattern.within):
+        return found
     _extend(pattern, graph, [None] * len(pattern.molecules), [()] * len(pattern.molecules), found)
     return found
+
+
+def _is_within(graph: Graph, place: str, surfaces: frozenset[str]) -> bool:
+    """Whether a species is in a compartment: at a surface with any molecule, or in it with all."""
+    there = {site.state for one in graph.molecules for site in one.sites if site.name == PLACE}
+    return place in there and (place in surfaces or not there & surfaces)
 
 
 def _extend(
@@ -278,3 +302,35 @@ def _site_choices(pattern: Graph, graph: Graph, m: int, n: int) -> Iterator[tupl
                 picked.pop()
 
     yield from pick(0)
+
+
+def renumberings(one: Graph, other: Graph) -> list[Match]:
+    """The ways in which two patterns are the same."""
+    if len(one.molecules) != len(other.molecules) or one.within != other.within:
+        return []
+    return [
+        match
+        for match in matches(_exact(one), _exact(other))
+        if all(
+            len(sites) == len(other.molecules[m].sites)
+            for sites, m in zip(match.sites, match.molecules, strict=True)
+        )
+    ]
+
+
+def _exact(pattern: Graph) -> Graph:
+    """The pattern as a species: what is not said becomes a state and a bond of its own."""
+    molecules = tuple(
+        replace(one, sites=tuple(
+            Site(f"{s.name}~{s.state or ''}!{s.bonds[0] if s.is_open else ''}", None,
+                 () if s.is_open else s.bonds)
+            for s in one.sites
+        ))
+        for one in pattern.molecules
+    )  # fmt: skip
+    return Graph(molecules, pattern.partners)
+
+
+def automorphisms(pattern: Graph) -> int:
+    """In how many ways a pattern is the same as itself."""
+    return len(renumberings(pattern, pattern))

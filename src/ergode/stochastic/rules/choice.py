@@ -18,6 +18,7 @@ from ergode.core.math.random import PLACE, draw_words, uniform_53
 from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.rules.graph import are_joined, match, place_of, spread
 from ergode.stochastic.rules.rule_arrays import BREAK, MAKE, ONCE, SET, TWO
+from ergode.stochastic.rules.weights import place_by_weight
 
 
 def second_bound(q, w, state):
@@ -30,9 +31,13 @@ def second_bound(q, w, state):
 # ---- the choice
 
 
-def _number(words, second, count):
-    """A number below `count`, of half a block of words."""
-    u = uniform_53(words[2], words[3]) if second else uniform_53(words[0], words[1])
+def _uniform(words, second):
+    """A uniform number, of half a block of words."""
+    return uniform_53(words[2], words[3]) if second else uniform_53(words[0], words[1])
+
+
+def _number(u, count):
+    """A number below `count`."""
     return min(np.int64(u * np.float64(count)), np.int64(count) - 1)
 
 
@@ -300,7 +305,13 @@ def choose_places(j, draw, seed, replicate, w, state):
         if i > 0 and (i & 1) == 0:
             words = _block(i >> 1, draw, seed, replicate)
         p = np.int64(state.first_parts[at(q)])
-        k = _number(words, (i & 1) == 1, state.counts[w, at(p)])
+        u = _uniform(words, (i & 1) == 1)
+        if q == state.weighted[at(j)]:
+            k = place_by_weight(j, u, w, state)
+            if k < 0:
+                return False
+        else:
+            k = _number(u, state.counts[w, at(p)])
         n = _take(p, k, 2 * i, np.int64(state.first_places[at(q)]), w, state)
         for h in range(i):
             if are_joined(n, np.int64(state.chosen[w, at(4 * h)]), w, state):
@@ -308,7 +319,8 @@ def choose_places(j, draw, seed, replicate, w, state):
     for i in range(count):
         q = start + i
         if state.ways[at(q)] == TWO:
-            other = _number(_block(64 + i, draw, seed, replicate), False, second_bound(q, w, state))
+            u = _uniform(_block(64 + i, draw, seed, replicate), False)
+            other = _number(u, second_bound(q, w, state))
             n = np.int64(state.chosen[w, at(4 * i)])
             if not _take_second(q, i, n, other, w, state):
                 return False

@@ -70,6 +70,19 @@ class State(NamedTuple):
     product_counts: Any  # [rule] species that it makes; -1: any number; -2: it never applies
     two_parts: Any  # whether any reactant has two places in a complex
 
+    weighted: Any  # [rule] reactant whose places have weights: the rate depends on it; -1: none
+    follows: Any  # [rule] whether its weights depend on the whole state or the time, too
+    any_follows: Any
+    weighted_starts: Any  # [type + 1]
+    weighted_rules: Any  # [entry] rules whose weighted places have roots of a type
+    local_starts: Any  # [rule + 1]
+    # [number, 3] of a rate: where it is among the amounts, an observable, and a place of the centre
+    # in the molecule of which it is; -1: of the whole complex
+    locals: Any
+    tree_count: Any
+    trees: Any  # [rule] number of its tree of weights; -1: it has none
+    levels: Any  # of all trees (see `kernel.tree`); a leaf is an entry of a list
+
     counted_starts: Any  # [observable + 1]
     counted: Any  # [pattern, 5] two programs, multiplicity, comparison, number
     observables: Any  # [observable, 3] whether it is kept, is of complexes, and is of species
@@ -95,6 +108,7 @@ class State(NamedTuple):
     touched: Any  # [worker, entry] changed places, twice, plus what of them has changed
     touched_count: Any  # [worker, 1]
     propensities: Any  # [worker, rule]
+    weights: Any  # [worker * tree_count + tree, node]
 
 
 # ---- a molecule

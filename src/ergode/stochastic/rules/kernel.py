@@ -20,10 +20,18 @@ from ergode.stochastic.kernel.next_firing import find, wait_and_choice
 from ergode.stochastic.kernel.realization import propensity
 from ergode.stochastic.kernel.results import write as write_amounts
 from ergode.stochastic.rules.choice import choose_places, second_bound
-from ergode.stochastic.rules.graph import create, match, spread, touch
+from ergode.stochastic.rules.graph import create, spread, touch
 from ergode.stochastic.rules.lists import enter, leave, renew_touched
+from ergode.stochastic.rules.observe import observe
 from ergode.stochastic.rules.programs import OF_BOND, OF_STATE
 from ergode.stochastic.rules.rule_arrays import CREATE, MAKE, REMOVE, REMOVE_ALL, SET, TWO
+from ergode.stochastic.rules.weights import (
+    clear_weights,
+    forget,
+    weigh_all,
+    weigh_touched,
+    weight_of,
+)
 
 # ---- the begin
 
@@ -85,12 +93,16 @@ def _prepare(w, t, point, net, work, state):
                 kept = np.int64(state.counts[w, at(state.counted[at(c), 0])])
                 total += kept * state.counted[at(c), 2]
             work.x[w, at(o)] = np.float64(total)
+    if state.any_follows:
+        weigh_all(True, w, t, point, net, work, state)
     for j in range(state.product_counts.size):
         a = real(0.0)
         if state.product_counts[at(j)] != -2:
-            a = propensity(j, w, t, point, net, work)
+            weighted = state.weighted[at(j)]
+            a = weight_of(j, w, state) if weighted >= 0 else propensity(j, w, t, point, net, work)
             for q in range(state.reactant_starts[at(j)], state.reactant_starts[at(j + 1)]):
-                a *= np.float64(state.counts[w, at(state.first_parts[at(q)])])
+                if q != weighted:
+                    a *= np.float64(state.counts[w, at(state.first_parts[at(q)])])
                 if state.ways[at(q)] == TWO:
                     a *= np.float64(second_bound(q, w, state))
         state.propensities[w, at(j)] = a
@@ -146,6 +158,7 @@ def _remove(n, w, state):
 
 def _discard(n, w, state):
     leave(n, w, state)
+    forget(n, w, state)
     kind = state.kinds[at(n)]
     state.alive[w, at(n)] = 0
     count = state.waiting_counts[w, at(kind)]
@@ -154,7 +167,7 @@ def _discard(n, w, state):
 
 
 @noinline_cpu
-def change_graph(j, w, state):
+def change_graph(j, w, t, point, net, work, state):
     """Do what a rule does to the chosen places; returns the outcome."""
     width = state.width
     first, last = state.operation_starts[at(j)], state.operation_starts[at(j + 1)]
@@ -196,12 +209,18 @@ def change_graph(j, w, state):
         elif kind == MAKE and state.two_parts:
             size = spread(place // width, w, state)
             state.searches[w, 1] = max(state.searches[w, 1], np.int64(size))
+    if state.weighted_rules.size > 0:
+        for k in range(first, last):
+            if state.operations[at(k), 0] == CREATE:
+                touch(np.int64(state.places[w, at(state.operations[at(k), 1])]), OF_STATE, w, state)
+        weigh_touched(w, t, point, net, work, state)
+    state.touched_count[w, 0] = 0
     return outcomes.DONE
 
 
 def _follow(j, t, firings, soonest, side, one, plan, net, interruptions, work, waiting, state, out):
     w = one.worker
-    outcome = change_graph(j, at(w), state)
+    outcome = change_graph(j, at(w), t, one.point, net, work, state)
     if outcome != outcomes.DONE:
         return outcome, np.int64(0), soonest, side, False
     _prepare(w, t, one.point, net, work, state)
@@ -214,6 +233,9 @@ def _follow(j, t, firings, soonest, side, one, plan, net, interruptions, work, w
 
 
 def _start(t, one, plan, net, interruptions, work, waiting, state):
+    if state.weighted_rules.size > 0:
+        clear_weights(at(one.worker), state)
+        weigh_all(False, at(one.worker), t, one.point, net, work, state)
     return _pass_break(t, 0, t, 0, one, plan, net, interruptions, work, waiting, state)
 
 
@@ -223,98 +245,9 @@ def _pass_break(t, after, soonest, side, one, plan, net, interruptions, work, wa
     return outcomes.DONE, soonest, side, False
 
 
-# ---- what is observed
-
-
-def _at_root(c, n, size, w, state):
-    """In how many ways a counted pattern is at a root; a second part is anywhere in the queue."""
-    p, second = np.int64(state.counted[at(c), 0]), np.int64(state.counted[at(c), 1])
-    before = np.int64(state.sizes[at(p)])
-    count = np.int64(0)
-    for v in range(state.variant_starts[at(p)], state.variant_starts[at(p + 1)]):
-        if not match(v, n, 0, w, state):
-            continue
-        if second < 0:
-            count += 1
-            continue
-        for k in range(size):
-            m = np.int64(state.queue[w, at(k)])
-            if state.kinds[at(m)] != state.roots[at(second)]:
-                continue
-            for u in range(state.variant_starts[at(second)], state.variant_starts[at(second + 1)]):
-                if match(u, m, before, w, state):
-                    apart = True
-                    for a in range(before):
-                        for b in range(state.sizes[at(second)]):
-                            apart = apart and (
-                                state.found[w, at(a)] != state.found[w, at(before + b)]
-                            )
-                    count += 1 if apart else 0
-    return count * state.counted[at(c), 2]
-
-
-def _is_met(count, comparison, bound):
-    if comparison == 0:
-        return count == bound
-    if comparison == 1:
-        return count <= bound
-    if comparison == 2:
-        return count >= bound
-    return count < bound if comparison == 3 else count > bound
-
-
-@noinline_cpu
-def _count_in_complex(size, w, work, state):
-    """Add what a complex, which is in the queue, has of all observables of complexes."""
-    for o in range(state.observables.shape[0]):
-        if state.observables[at(o), 1] == 0:
-            continue
-        for c in range(state.counted_starts[at(o)], state.counted_starts[at(o + 1)]):
-            kind = state.roots[at(state.counted[at(c), 0])]
-            count = np.int64(0)
-            for k in range(size):
-                n = np.int64(state.queue[w, at(k)])
-                if state.kinds[at(n)] == kind:
-                    count += _at_root(c, n, size, w, state)
-            comparison = state.counted[at(c), 3]
-            if comparison >= 0:
-                count = np.int64(1 if _is_met(count, comparison, state.counted[at(c), 4]) else 0)
-            if state.observables[at(o), 2] != 0:
-                count = min(count, np.int64(1))
-            work.x[w, at(o)] += np.float64(count)
-
-
-@noinline_cpu
-def _observe(w, work, state):
-    """Count all observables that are not kept up to date."""
-    in_complexes = False
-    for o in range(state.observables.shape[0]):
-        if state.observables[at(o), 0] != 0:
-            continue
-        work.x[w, at(o)] = 0.0
-        if state.observables[at(o), 1] != 0:
-            in_complexes = True
-            continue
-        total = np.int64(0)
-        for c in range(state.counted_starts[at(o)], state.counted_starts[at(o + 1)]):
-            kind = state.roots[at(state.counted[at(c), 0])]
-            base = state.bases[at(kind)]
-            for n in range(base, base + state.used[w, at(kind)]):
-                if state.alive[w, at(n)] != 0:
-                    total += _at_root(c, n, 0, w, state)
-        work.x[w, at(o)] = np.float64(total)
-    if in_complexes:
-        before = state.searches[w, 0]
-        for kind in range(state.rooms.size):
-            base = state.bases[at(kind)]
-            for n in range(base, base + state.used[w, at(kind)]):
-                if state.alive[w, at(n)] != 0 and state.marks[w, at(n)] <= before:
-                    _count_in_complex(spread(n, w, state), w, work, state)
-
-
 @noinline_cpu
 def _write(k, one, work, state, out):
-    _observe(at(one.worker), work, state)
+    observe(at(one.worker), work, state)
     return write_amounts(k, one.worker, one.row, one.cell, one.slot, work, state, out)
 
 

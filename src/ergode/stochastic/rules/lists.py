@@ -115,4 +115,3 @@ def renew_touched(w, state):
             root = _root_of(np.int64(state.dependent[at(d), 1]), n, w, state)
             if root >= 0:
                 renew(np.int64(state.dependent[at(d), 0]), root, w, state)
-    state.touched_count[w, 0] = 0

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ergode.core import results
-from ergode.core.arguments import choice
 from ergode.core.calls import resident
 from ergode.core.calls.launch import check_room
 from ergode.core.errors import PlanError
@@ -58,7 +57,7 @@ class Collector:
         self, output: str, rules: RuleTables, grid: np.ndarray, layout: Layout, replicates: int
     ) -> None:
         self._output, self._layout, self._replicates = output, layout, replicates
-        self._names = rules.names
+        self._names, self._observables = rules.names, len(rules.model.observables)
         self._of_network = OfNetwork(rules.network, grid, layout, replicates)
         if resident.device() is not None:
             raise PlanError("keep_on_device: values of rules are made on the host")
@@ -82,7 +81,9 @@ class Collector:
     def add(self, chunk: Mapping[str, np.ndarray], first: int) -> None:
         """Add the results of a chunk; `first` is its first realization."""
         amounts = chunk["amounts"]
-        values = np.concatenate([amounts, self._of_network.rule_values(amounts, first)], axis=2)
+        values = np.concatenate(
+            [amounts[..., : self._observables], self._of_network.rule_values(amounts, first)], 2
+        )
         reached = np.arange(amounts.shape[1]) < chunk["rows"][:, None]
         if self._moments is None:
             self._values[first : first + len(values)] = np.where(
@@ -118,11 +119,3 @@ class Collector:
             coords=coords | {"rule": list(self._names)}, attrs=attrs, swept=self._layout.dims,
             computed_rows=reached,
         )  # fmt: skip
-
-
-def check_output(output: str) -> None:
-    """Refuse an output that there is not.
-
-    Raises a PlanError if the name is unknown.
-    """
-    choice("output", output, _VARIABLES)

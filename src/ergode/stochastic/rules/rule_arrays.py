@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 
 from ergode.core.errors import PlanError
-from ergode.models.rules.generation import Rule
+from ergode.models.rules.generation import Local, Rule
 from ergode.models.rules.patterns import Graph, Molecule, Place
 from ergode.stochastic.rules.programs import Part, Vocabulary, parts_of
 
@@ -82,6 +82,28 @@ class RuleArrays:
                 first = self.place[m + start, s] if first < 0 else first
         way = TWO if len(parts) > 1 and parts[1].key else EACH if parts[0].key else ONCE
         return Reactant(parts, way, max(first, 0), self._conditions(True, i))
+
+    def weighted_reactant(self) -> int:
+        """The reactant on which the rate depends."""
+        found = {one.reactant for one in self.rule.locals}
+        if len(found) > 1:
+            raise PlanError(
+                f"{self.what} has a rate that depends on two reactants; simulation without a "
+                "network takes one"
+            )
+        return found.pop()
+
+    def key_of(self, local: Local) -> int:
+        """Which place of the centre is in the molecule of a number of the rate; -1: none."""
+        if local.molecule < 0:
+            return -1
+        key = self.reactants[local.reactant].parts[0].key
+        if (local.molecule, -1) not in key:
+            raise PlanError(
+                f"{self.what} has a rate that depends on a molecule which no bond of the pattern "
+                "joins to the first one that changes; simulation without a network does not take it"
+            )
+        return key.index((local.molecule, -1))
 
     def _conditions(self, of_reactants: bool, place: int) -> list[Condition]:
         found = []

@@ -36,7 +36,9 @@ class RuleRunner(WorkerRunner):
         self.said = f"one realization of {molecules}", "use fewer, or a smaller max_molecules"
 
     def made(self, count: int, workers: int, wanted: Wanted) -> Made:
-        return kernel_of(), self.workspace(workers, State, self.rules.shared)
+        *rest, state = self.workspace(workers, State, self.rules.shared)
+        weights = state.weights.reshape(-1, state.weights.shape[-1])  # a row for each tree
+        return kernel_of(), (*rest, state._replace(weights=weights))
 
     def ranges(self, count: int) -> tuple[int, int]:
         """One worker for each core, which makes its arrays once."""
@@ -60,5 +62,6 @@ class RuleRunner(WorkerRunner):
                 "places": (n["places"], np.int64), "chosen": (n["chosen"], np.int64),
                 "labels": (n["labels"], np.int64), "touched": (n["touched"], np.int64),
                 "touched_count": (1, np.int64), "propensities": (n["rules"], np.float64),
+                "weights": ((n["trees"], n["nodes"]), np.float64),
             },
         }  # fmt: skip

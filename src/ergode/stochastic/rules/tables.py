@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,10 @@ from ergode.models.expressions import Expression
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.reaction import Reaction
 from ergode.models.reactions.species import Species
-from ergode.models.rules.generation import symmetry
+from ergode.models.rules.generation import Local, symmetry
 from ergode.models.rules.model import RuleModel, Types
 from ergode.models.rules.patterns import Graph
+from ergode.stochastic.kernel.tree import levels_of
 from ergode.stochastic.rules.programs import Part, Program, Vocabulary, parts_of
 from ergode.stochastic.rules.rule_arrays import (
     TWO,
@@ -64,17 +66,32 @@ def network_of(model: RuleModel) -> ReactionNetwork:
     if not model.observables:
         raise PlanError("the model has no observables, and simulation without a network reports "
                         "nothing else; add 'begin observables'")  # fmt: skip
-    changing = {*(one.name for one in model.observables), *model.functions, "time"}
+    slots = _slots(model)
+    changing = {*(one.name for one in model.observables), *model.functions, "time", *slots}
     first = model.observables[0].name
     reactions = []
     for k, rule in enumerate(model.rules, 1):
-        rate = Expression(f"({rule.rate}) / {symmetry(rule)}")
+        text = rule.rate
+        for one in rule.locals:
+            text = re.sub(rf"\b{one.name}\b", _slot(one), text)
+        rate = Expression(f"({text}) / {symmetry(rule)}")
         given: dict[str, Any] = {"rate" if rate.names & changing else "rate_constant": rate.text}
         reactions.append(Reaction([], [first], name=f"R{k}", **given))
     return ReactionNetwork(
-        [Species(one.name, 0, boundary=True) for one in model.observables], reactions,
+        [Species(name, 0, boundary=True)
+         for name in (*(one.name for one in model.observables), *slots)], reactions,
         dict(model.parameters), (), dict(model.functions), (), model.name,
     )  # fmt: skip
+
+
+def _slot(local: Local) -> str:
+    """The name of a number in rates that depend on what a rule takes."""
+    return f"_{local.observable.name}_of_{'species' if local.molecule < 0 else 'molecule'}"
+
+
+def _slots(model: RuleModel) -> list[str]:
+    """Names of all numbers in rates that depend on what rules take."""
+    return list(dict.fromkeys(_slot(one) for rule in model.rules for one in rule.locals))
 
 
 class _Builder:
@@ -117,6 +134,7 @@ class _Builder:
         seeds, counts = self._seeds()
         shared |= seeds | self._types(counts, rules)
         shared |= self._programs(shared["bases"], shared["rooms"])
+        shared |= self._weights(rules, shared)
         shared["two_parts"] = np.bool_((shared["ways"] == TWO).any())
         lengths = self._lengths(rules, shared)
         shared = {name: constant(np.ascontiguousarray(value)) if isinstance(value, np.ndarray)
@@ -186,6 +204,38 @@ class _Builder:
             for includes, parts in conditions
         ]
         return np.array(rows, np.int32).reshape(-1, 3)
+
+    def _weights(self, rules: Sequence[RuleArrays], shared: Mapping[str, Any]) -> dict[str, Any]:
+        """Rules whose rates depend on what they take, and trees of the weights of its places."""
+        names = [one.name for one in self.model.observables]
+        slots = {name: i for i, name in enumerate((*names, *_slots(self.model)))}
+        changing = {*names, "time"}
+        weighted, follows = np.full(len(rules), -1, np.int32), np.zeros(len(rules), np.int8)
+        rows: list[list[tuple[int, int, int]]] = [[] for _ in rules]
+        by_type: list[list[int]] = [[] for _ in self.words.types]
+        trees, leaves = np.full(len(rules), -1, np.int32), 1
+        for j, one in enumerate(rules):
+            if one.rule.locals:
+                i = one.weighted_reactant()
+                weighted[j] = shared["reactant_starts"][j] + i
+                program = one.reactants[i].parts[0].program
+                by_type[program.root].append(j)
+                rows[j] = [(slots[_slot(local)], names.index(local.observable.name),
+                            one.key_of(local)) for local in one.rule.locals]  # fmt: skip
+                rate = self.network.naming.inline(Expression(one.rule.rate))
+                follows[j] = bool(rate.names & changing)
+                trees[j] = np.count_nonzero(trees >= 0)
+                room = int(shared["rooms"][program.root]) * len(program.variants)
+                leaves = max(leaves, room)
+        return {
+            "weighted": weighted, "follows": follows, "any_follows": np.bool_(follows.any()),
+            "weighted_starts": starts_of(np.array([len(one) for one in by_type], int)),
+            "weighted_rules": np.array([j for some in by_type for j in some], np.int32),
+            "local_starts": starts_of(np.array([len(one) for one in rows], int)),
+            "locals": np.array([row for some in rows for row in some], np.int32).reshape(-1, 3),
+            "tree_count": np.int64(np.count_nonzero(trees >= 0)), "trees": trees,
+            "levels": levels_of(leaves),
+        }  # fmt: skip
 
     # ---- observables
 
@@ -337,6 +387,7 @@ class _Builder:
             "molecules": molecules, "sites": molecules * self.words.width,
             "entries": int(shared["entry_starts"][-1]), "lists": len(self.tracked),
             "types": len(self.words.types), "rules": max(1, len(rules)), "found": 2 * largest,
+            "trees": int(shared["tree_count"]), "nodes": int(shared["levels"][-1]),
             "labels": max([1, *(len(one.groups) + len(one.operations) for one in rules)]),
             "places": max([1, *(one.place_count for one in rules)]), "touched": touched,
             "chosen": max([1, *(4 * len(one.reactants) + len(one.made_conditions)

@@ -30,7 +30,7 @@ from ergode.stochastic.kernel.interruptions import (
     push_delayed,
     turned,
 )
-from ergode.stochastic.space.tree import earliest, set_leaf
+from ergode.stochastic.kernel.tree import earliest, set_leaf
 
 
 def begin(w, interruptions, state):

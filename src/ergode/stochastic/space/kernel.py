@@ -27,6 +27,7 @@ from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.interruptions import arm, moment_of, or_delayed
 from ergode.stochastic.kernel.next_firing import wait_and_choice
 from ergode.stochastic.kernel.realization import INTERRUPTED, propensity
+from ergode.stochastic.kernel.tree import replant, search, sum_all, total_of
 from ergode.stochastic.space.interruptions import (
     begin,
     deliver,
@@ -36,7 +37,6 @@ from ergode.stochastic.space.interruptions import (
     take,
     visit,
 )
-from ergode.stochastic.space.tree import replant, search, sum_all, total_of
 
 FACES = 6
 """Faces of a voxel: the lower and the upper one of each axis. A set of faces is a number of six

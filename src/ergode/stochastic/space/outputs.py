@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ergode.core import results
-from ergode.core.arguments import choice
 from ergode.core.calls import resident
 from ergode.core.calls.launch import check_room
 from ergode.core.errors import PlanError
@@ -57,10 +56,11 @@ class Collector:
     takes_long = False
 
     def __init__(
-        self, output: str, layout: Layout, replicates: int, shape: tuple[int, ...]
-    ) -> None:
+        self, output: str, layout: Layout, replicates: int, shape: tuple[int, ...],
+        axes: tuple[str, ...],
+    ) -> None:  # fmt: skip
         self._output, self._layout, self._replicates = output, layout, replicates
-        self._shape = shape
+        self._shape, self._axes = shape, axes
         self._total = layout.count * replicates
         self._parts: list[Any] = []
         self._sums: ExactSums | None = None
@@ -102,16 +102,11 @@ class Collector:
             self._count[point] += reached[here].sum(axis=0)
 
     def dataset(
-        self,
-        found: Mapping[str, np.ndarray],
-        reached: np.ndarray,
-        coords: Mapping[str, Any],
-        places: tuple[str, ...],
-        attrs: Mapping[str, Any],
+        self, found: Mapping[str, np.ndarray], coords: Mapping[str, Any], attrs: Mapping[str, Any]
     ) -> xarray.Dataset:
         """The result, from the data `found` and the times reached of every realization."""
-        values, swept = dict(found), self._layout.shape
-        coords = dict(coords)
+        values, swept, coords = dict(found), self._layout.shape, dict(coords)
+        reached = values.pop("rows")
         if self._sums is not None:
             found_of = moments(self._sums, self._count) | {"count": self._count}
             values |= {name: one.reshape(*swept, *one.shape[1:]) for name, one in found_of.items()}
@@ -130,13 +125,5 @@ class Collector:
             values["amount"] = amounts
         return results.dataset(
             "stochastic", f"space-{self._output}", values, coords=coords, attrs=attrs,
-            swept=self._layout.dims, places=places, computed_rows=reached,
+            swept=self._layout.dims, places=self._axes, computed_rows=reached,
         )  # fmt: skip
-
-
-def check_output(output: str) -> None:
-    """Refuse an output that there is not.
-
-    Raises a PlanError if the name is unknown.
-    """
-    choice("output", output, _VARIABLES)

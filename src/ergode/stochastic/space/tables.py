@@ -10,8 +10,8 @@ import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.models.reactions.reaction_diffusion import ReactionDiffusion
+from ergode.stochastic.kernel.tree import levels_of
 from ergode.stochastic.space.kernel import FACES
-from ergode.stochastic.space.tree import CHILDREN
 from ergode.stochastic.tables import Tables, constant
 from ergode.stochastic.to_tables import build, check_amounts
 
@@ -58,7 +58,7 @@ def build_space(
         )
     movers, rates, leaving = _jumps(model, values, points)
     faces, around, steps = _faces(model)
-    levels = _levels(model.voxel_count)
+    levels = levels_of(model.voxel_count)
     space: dict[str, Any] = dict(
         faces=faces, around=around, steps=steps, zones=zones, zone_count=np.int64(count),
         movers=movers, rates=rates, leaving=leaving, first=_first(model), levels=levels,
@@ -128,13 +128,3 @@ def _first(model: ReactionDiffusion) -> np.ndarray:
     for name, field in model.initial.items():
         first[:, model.network.index[name]] = field.ravel()
     return first
-
-
-def _levels(voxels: int) -> np.ndarray:
-    """First node of each level, of which every one is filled up to a multiple of `CHILDREN`."""
-    starts, count = [0], voxels
-    while True:
-        starts.append(starts[-1] + -(-count // CHILDREN) * CHILDREN)
-        if count <= CHILDREN:
-            return np.array(starts, np.int64)
-        count = -(-count // CHILDREN)

@@ -1,9 +1,9 @@
-"""Trees over voxels: of sums, to choose a voxel, and of minima, to find the earliest time.
+"""Trees: of sums, to choose a voxel or a place, and of minima, to find the earliest time.
 
-A voxel is a leaf, and a node is the sum or the minimum of its eight children. The levels follow
-each other in one array; `levels` [level + 1] has the first node of each, from the leaves to the
-top. A change of a leaf changes one node on each level, which is computed anew from its children: no
-rounding error accumulates, and the tree depends on nothing but its leaves.
+What is chosen is a leaf, and a node is the sum or the minimum of its eight children. The levels
+follow each other in one array; `levels` [level + 1] has the first node of each, from the leaves to
+the top. A change of a leaf changes one node on each level, which is computed anew from its
+children: no rounding error accumulates, and the tree depends on nothing but its leaves.
 """
 
 from __future__ import annotations
@@ -15,6 +15,17 @@ from ergode.stochastic.kernel.indexing import at
 from ergode.stochastic.kernel.outcomes import INFINITY
 
 CHILDREN = 8
+
+
+def levels_of(leaves: int) -> np.ndarray:
+    """First node of each level, of which every one is filled up to a multiple of `CHILDREN`."""
+    starts, count = [0], leaves
+    while True:
+        starts.append(starts[-1] + -(-count // CHILDREN) * CHILDREN)
+        if count <= CHILDREN:
+            return np.array(starts, np.int64)
+        count = -(-count // CHILDREN)
+
 
 # ---- sums
 
