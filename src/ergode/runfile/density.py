@@ -19,6 +19,7 @@ from ergode.models.fields.equations import function_of_state
 from ergode.models.fields.vector_field import VectorField
 from ergode.plots.frame import new_figure
 from ergode.readers.gbees import read_gbees
+from ergode.runfile.described import Described, Each
 from ergode.runfile.fields import vector_field
 from ergode.runfile.spread import is_swept, spread
 from ergode.runfile.tables import Table, readers_of
@@ -102,7 +103,7 @@ def read(top: Table) -> DensityRun:
     options: dict[str, Any] = {
         "parameters": top.table("parameters", {}).sweep(),
         "measurements": [_measurement(one, field) for one in _tables(top, "measurements")],
-        "maneuvers": [_maneuver(one) for one in _tables(top, "maneuvers")],
+        "maneuvers": [_MANEUVER.read(one) for one in _tables(top, "maneuvers")],
     }
     of_state: dict[str, Any] = dict.fromkeys(_OF_STATE, partial(_function, field=field))
     of_state["closest_approach"] = partial(_approach, field=field)
@@ -127,12 +128,6 @@ def _approach(table: Table, key: str, field: Any = None) -> ClosestApproach:
         return ClosestApproach(distance, given.numbers("radii"), **span)
 
 
-def _periods(table: Table, key: str) -> dict[str, float]:
-    """Periods by variable."""
-    given = table.table(key)
-    return {name: given.number(name) for name in given.values}
-
-
 def _axes(table: Table, key: str) -> Any:
     """A keyword, or a matrix."""
     return table.text(key) if isinstance(table.values[key], str) else _matrix(table, key)
@@ -151,18 +146,10 @@ def _prior(table: Table, field: VectorField) -> Prior:
     if "components" in table:
         table.only(["components"])
         parts = list(table.tables("components"))
-        for part in parts:
-            part.only(["weight", "mean", "covariance"])
-        components = [_gaussian(part) for part in parts]
+        components = [_GAUSSIAN.read(part, "weight") for part in parts]
         with table.explaining():
             return Mixture([part.number("weight") for part in parts], components)
-    table.only(["mean", "covariance"])
-    return _gaussian(table)
-
-
-def _gaussian(table: Table) -> Gaussian:
-    with table.explaining():
-        return Gaussian(_matrix(table, "mean"), _matrix(table, "covariance"))
+    return _GAUSSIAN.read(table)
 
 
 def _measurement(table: Table, field: VectorField) -> Measurement:
@@ -189,14 +176,6 @@ def _measurement(table: Table, field: VectorField) -> Measurement:
         return Measurement(time, seen, value, noise, angles, **robust)
 
 
-def _maneuver(table: Table) -> Maneuver:
-    """A jump of the state with its covariance."""
-    table.only(["time", "change", "covariance"])
-    covariance = _matrix(table, "covariance") if "covariance" in table else None
-    with table.explaining():
-        return Maneuver(table.number("time"), _matrix(table, "change"), covariance)
-
-
 def _matrix(table: Table, key: str) -> np.ndarray:
     """A list of numbers, or a list of the rows of a matrix."""
     rows = table.items(key)
@@ -208,6 +187,8 @@ def _matrix(table: Table, key: str) -> np.ndarray:
     return np.array(numbers)
 
 
+_GAUSSIAN = Described(Gaussian, {"mean": _matrix, "covariance": _matrix})
+_MANEUVER = Described(Maneuver, {"time": Table.number, "change": _matrix, "covariance": _matrix})
 _ROBUST = ("degrees_of_freedom", "gate")
 _OF_STATE = ("conserved", "region", "killing_rate")
 READERS = readers_of(
@@ -218,7 +199,7 @@ READERS = readers_of(
         "process_noise": _matrix,
         "width": Table.one_or_more,
         "axes": _axes,
-        "periodic": _periods,
+        "periodic": Each(Table.number),
         "closest_approach": _approach,
     },
     without=("measurements", "maneuvers", "parameters"),

@@ -22,6 +22,7 @@ from ergode.models.networks.temporal import TemporalContacts
 from ergode.plots.frame import figure_of
 from ergode.readers.meetings import read_meetings
 from ergode.runfile import scenarios
+from ergode.runfile.described import Described
 from ergode.runfile.models import compartment_model
 from ergode.runfile.networks import contact_network
 from ergode.runfile.spread import is_swept, spread, usable
@@ -144,13 +145,7 @@ def _initial(table: Table) -> dict[str, Any]:
     initial: dict[str, Any] = {}
     for name, value in table.values.items():
         if isinstance(value, dict):
-            seeds = table.table(name)
-            seeds.only(["nodes", "weight", "age", "by"])
-            weight = seeds.text("weight") if "weight" in seeds else None
-            age = seeds.one_or_more("age") if "age" in seeds else 0.0
-            by = seeds.text("by") if "by" in seeds else None
-            with seeds.explaining():
-                initial[name] = Seeds(_nodes(seeds, "nodes"), weight=weight, age=age, by=by)
+            initial[name] = _SEEDS(table, name)
         else:
             initial[name] = _nodes(table, name)
     return initial
@@ -166,6 +161,11 @@ def _nodes(table: Table, name: str) -> Any:
             raise table.error(f"{table.place} {name} is {value!r}; expected node ids or names")
         return np.array(value, np.int64)
     return table.integer(name) if isinstance(value, int) else table.number(name)
+
+
+_SEEDS = Described(
+    Seeds, {"nodes": _nodes, "weight": Table.text, "age": Table.one_or_more, "by": Table.text}
+)
 
 
 def _summary_of_counts(dataset: xarray.Dataset) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ergode import kinetics, plots
 from ergode.core.words import totals
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.plots.frame import figure_of
+from ergode.runfile.described import Described, Each, Either
 from ergode.runfile.reaction_networks import reaction_network
 from ergode.runfile.spread import is_swept, spread, usable
 from ergode.runfile.tables import Readers, Table, readers_of
@@ -20,78 +21,6 @@ from ergode.runfile.tables import Readers, Table, readers_of
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
-
-
-def reactor(table: Table, key: str) -> kinetics.StirredTank | kinetics.PlugFlow:
-    """The reactor of a key: a tube with a velocity, or a tank with an inflow."""
-    part = table.table(key)
-    if "velocity" in part:
-        part.only(["velocity"])
-        with part.explaining():
-            return kinetics.PlugFlow(part.one_or_more("velocity"))
-    part.only(
-        ["inflow", "residence_time", "temperature", "outflow_ratio", "tank_count", "flow_ratio",
-         "flows"]
-    )  # fmt: skip
-    inflow = part.table("inflow")
-    amounts = {name: condition(inflow, name) for name in inflow.values}
-    if "residence_time" not in part:
-        raise part.error(f"{part.place} needs the key 'residence_time' (a number, or a list)")
-    hot = condition(part, "temperature") if "temperature" in part else None
-    flow = trajectory(part, "flow_ratio") if "flow_ratio" in part else None
-    with part.explaining():
-        ratio = part.one_or_more("outflow_ratio") if "outflow_ratio" in part else 1.0
-        return kinetics.StirredTank(
-            amounts, part.one_or_more("residence_time"), hot, ratio, part.integer("tank_count", 1),
-            flow, part.values.get("flows"),
-        )  # fmt: skip
-
-
-def wall(table: Table, key: str) -> kinetics.Wall:
-    """The wall of a key."""
-    part, names = table.table(key), ("heat_transfer_coefficient", "temperature", "area")
-    part.only(names)
-    for name in names:
-        if name not in part:
-            raise part.error(f"{part.place} needs the key '{name}' (a number, or a list)")
-    with part.explaining():
-        return kinetics.Wall(
-            condition(part, names[0]), condition(part, names[1]), part.one_or_more("area")
-        )
-
-
-def condition(table: Table, key: str) -> float | list[float] | kinetics.Trajectory:
-    """A condition of a key: a number, one for each zone, or values over time."""
-    return trajectory(table, key) if isinstance(table.values[key], dict) else table.one_or_more(key)
-
-
-def trajectory(table: Table, key: str) -> kinetics.Trajectory:
-    """The values over time of a key: a table of times and values, or rows of values by zone."""
-    part = table.table(key)
-    part.only(["times", "values"])
-    times, values = part.times("times"), rows(part, "values")
-    with part.explaining():
-        return kinetics.Trajectory(times, values)
-
-
-_PISTON = ("area", "outer_pressure", "mobility", "mass_per_area", "velocity", "shape")
-
-
-def volume(table: Table, key: str) -> kinetics.Trajectory | kinetics.Piston:
-    """The volume of a key: values over time, or a piston with an area."""
-    part = table.table(key)
-    if "area" not in part:
-        return trajectory(table, key)
-    part.only(_PISTON)
-    if "outer_pressure" not in part:
-        raise part.error(f"{part.place} needs the key 'outer_pressure' (a number, or a list)")
-    given: dict[str, Any] = {
-        name: part.text(name) if name == "shape" else part.one_or_more(name)
-        for name in _PISTON
-        if name in part
-    }
-    with part.explaining():
-        return kinetics.Piston(given.pop("area"), given.pop("outer_pressure"), **given)
 
 
 def rows(table: Table, key: str) -> list[float] | list[list[float]]:
@@ -106,31 +35,47 @@ def rows(table: Table, key: str) -> list[float] | list[list[float]]:
     return found
 
 
-def absolute(table: Table, key: str) -> float | list[float] | dict[str, float]:
-    """The absolute tolerance of a key: one, or one for each species, in order or by name."""
-    if not isinstance(table.values[key], dict):
-        return table.one_or_more(key)
-    part = table.table(key)
-    return {name: part.number(name) for name in part.values}
-
-
-def axis(table: Table, key: str) -> Any:
-    """The values of a key that are crossed with others: a number, a list or a range."""
-    return table.times(key) if isinstance(table.values[key], dict) else table.one_or_more(key)
-
-
-def moles(table: Table, key: str) -> str | dict[str, float | list[float]]:
-    """The mixture of a key: moles by species, or the name of one species."""
-    if isinstance(table.values[key], str):
-        return table.text(key)
-    part = table.table(key)
-    return {name: part.one_or_more(name) for name in part.values}
+def flows(table: Table, key: str) -> Any:
+    """The flows between tanks of a key, as they are."""
+    return table.values[key]
 
 
 def criterion(table: Table, key: str) -> str | float:
     """When a mixture ignites: a word, a species or a rise of the temperature."""
     return table.text(key) if isinstance(table.values[key], str) else table.number(key)
 
+
+trajectory = Described(kinetics.Trajectory, {"times": Table.times, "values": rows})
+condition = Either(trajectory, Table.one_or_more)
+wall = Described(
+    kinetics.Wall,
+    {
+        "heat_transfer_coefficient": condition, "temperature": condition,
+        "area": Table.one_or_more,
+    },
+)  # fmt: skip
+_PISTON = ("area", "outer_pressure", "mobility", "mass_per_area", "velocity")
+piston = Described(
+    kinetics.Piston,
+    {
+        **dict.fromkeys(_PISTON, Table.one_or_more),
+        "shape": partial(Table.choice, choices=("plane", "sphere")),
+    },
+)
+volume = Either(piston, trajectory, "area")
+tank = Described(
+    kinetics.StirredTank,
+    {
+        "inflow": Each(condition), "residence_time": Table.one_or_more, "temperature": condition,
+        "outflow_ratio": Table.one_or_more, "tank_count": Table.integer, "flow_ratio": trajectory,
+        "flows": flows,
+    },
+)  # fmt: skip
+tube = Described(kinetics.PlugFlow, {"velocity": Table.one_or_more})
+reactor = Either(tube, tank, "velocity")
+absolute = Either(Each(Table.number), Table.one_or_more)
+axis = Either(Table.times, Table.one_or_more)
+moles = Either(Each(Table.one_or_more), Table.text)
 
 DELAYS = "ignition-delays"
 """The output that needs no times."""

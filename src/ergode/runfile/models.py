@@ -11,6 +11,7 @@ from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.transitions import Infection, Progression
 from ergode.models.holding_times import families
 from ergode.models.holding_times.families import HoldingTime
+from ergode.runfile.described import Described, Each
 from ergode.runfile.tables import Table
 
 KINDS = ("si", "sis", "sir", "sirs", "seir", "seirs", "seird", "seair")
@@ -52,12 +53,9 @@ def holding_time(table: Table, key: str) -> HoldingTime:
     return time
 
 
-def calendar(table: Table) -> Calendar:
-    """The calendar that a table describes."""
-    table.only(["changes", "factors", "period"])
-    period = table.number("period") if "period" in table else None
-    with table.explaining():
-        return Calendar(table.moments("changes"), table.numbers("factors"), period)
+calendar = Described(
+    Calendar, {"changes": Table.moments, "factors": Table.numbers, "period": Table.number}
+)
 
 
 def _infection(table: Table) -> Infection:
@@ -66,9 +64,8 @@ def _infection(table: Table) -> Infection:
         ["susceptible", "infected", "transmission_rate", "profile", "susceptibility", "infectivity"]
     )
     ends = table.text("susceptible"), table.text("infected")
-    rates = _numbers(table.table("transmission_rate"))
-    profiles = table.table("profile", {})
-    profile = {name: calendar(profiles.table(name)) for name in profiles.values}
+    rates = _numbers(table, "transmission_rate")
+    profile = Each(calendar)(table, "profile") if "profile" in table else {}
     given: dict[str, Any] = {
         key: by_attribute(table, key, Table.number) or table.text(key) for key in factors
     }
@@ -95,7 +92,7 @@ def _progression(table: Table) -> Progression:
 def _branches(table: Table, key: str) -> Any:
     """A compartment, or the probability of each."""
     if isinstance(table.values.get(key), Mapping):
-        return _numbers(table.table(key))
+        return _numbers(table, key)
     return table.text(key)
 
 
@@ -128,8 +125,7 @@ def _value(key: str) -> Any:
         return key
 
 
-def _numbers(table: Table) -> dict[str, float]:
-    return {key: table.number(key) for key in table.values}
+_numbers = Each(Table.number)
 
 
 def _texts(table: Table, key: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
 from ergode.models.epidemic import interventions
@@ -11,9 +10,9 @@ from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.interventions import Importation, Intervention, Trigger
 from ergode.models.epidemic.testing import Testing
 from ergode.models.epidemic.vaccination import Vaccination
-from ergode.models.holding_times.families import HoldingTime
+from ergode.runfile.described import Described, Each, Either
 from ergode.runfile.models import by_attribute, calendar, holding_time
-from ergode.runfile.tables import Table
+from ergode.runfile.tables import Readers, Table
 
 MEASURES = {
     "layer-closure": interventions.LayerClosure,
@@ -32,13 +31,12 @@ def interventions_of(top: Table) -> list[Intervention]:
 
 def importations_of(top: Table) -> list[Importation]:
     """The importations of a file."""
-    return [_importation(one) for one in top.tables("importations")]
+    return [_IMPORTATION.read(one) for one in top.tables("importations")]
 
 
 def layer_factors_of(top: Table) -> dict[str, Calendar]:
     """The calendars of layers of a file."""
-    factors = top.table("layer_factors")
-    return {name: calendar(factors.table(name)) for name in factors.values}
+    return Each(calendar)(top, "layer_factors")
 
 
 def _measure(table: Table) -> Intervention:
@@ -48,46 +46,13 @@ def _measure(table: Table) -> Intervention:
     return measure
 
 
-def _reductions(table: Table, key: str) -> dict[str, float | list[float]]:
-    described = table.table(key)
-    return {name: described.one_or_more(name) for name in described.values}
-
-
-def number_or_layers(table: Table, key: str) -> float | dict[str, float]:
-    """A number, or one for each layer."""
-    if not isinstance(table.values[key], dict):
-        return table.number(key)
-    described = table.table(key)
-    return {name: described.number(name) for name in described.values}
-
-
-def number_or_calendar(table: Table, key: str) -> float | Calendar:
-    """A number, or the changes and factors of a calendar."""
-    return calendar(table.table(key)) if isinstance(table.values[key], dict) else table.number(key)
-
-
 def text_or_by_attribute(table: Table, key: str) -> str | ByAttribute:
     """The name of an attribute, or a number for each of its values."""
     return by_attribute(table, key, Table.number) or table.text(key)
 
 
-def _waning(table: Table, key: str) -> Any:
-    """A distribution, or the changes and factors of a calendar."""
-    if "distribution" in table.table(key):
-        return holding_time(table, key)
-    return calendar(table.table(key))
-
-
-def number_or_stay(table: Table, key: str) -> float | HoldingTime:
-    """A time, or a distribution of times."""
-    described = isinstance(table.values[key], dict)
-    return holding_time(table, key) if described else table.number(key)
-
-
-def _start(table: Table, key: str) -> float | date | Trigger:
-    """A time, a date, or a table that describes a trigger."""
-    if not isinstance(table.values[key], dict):
-        return table.moment(key)
+def _trigger(table: Table, key: str) -> Trigger:
+    """A table that describes a trigger."""
     described = table.table(key)
     described.only(["count", "level", "delay", "below", "window", "fraction", "among"])
     count: Any = described.values.get("count")
@@ -103,26 +68,25 @@ def _start(table: Table, key: str) -> float | date | Trigger:
 
 
 # The first of these words that occurs in an annotation decides.
-SPECIAL = {
-    "Trigger": _start,
-    "float | Mapping": number_or_layers,
-    "Mapping": _reductions,
-    "float | Exponential": number_or_stay,
-    "Exponential": _waning,
-    "Calendar": number_or_calendar,
+SPECIAL: Readers = {
+    "Trigger": Either(_trigger, Table.moment),
+    "float | Mapping": Either(Each(Table.number), Table.number),
+    "Mapping": Each(Table.one_or_more),
+    "float | Exponential": Either(holding_time, Table.number),
+    "Exponential": Either(holding_time, calendar, "distribution"),
+    "Calendar": Either(calendar, Table.number),
     "ByAttribute": text_or_by_attribute,
     "float | Sequence": Table.one_or_more,
 }
 
 
-def _importation(table: Table) -> Importation:
-    table.only(["compartment", "rate", "times", "start", "stop"])
-    rate = table.number("rate") if "rate" in table else None
-    bounds = {key: table.moment(key) for key in ("start", "stop") if key in table}
-    times = table.moments("times") if "times" in table else None
-    with table.explaining():
-        return Importation(table.text("compartment"), rate, times, **bounds)
-
+_IMPORTATION = Described(
+    Importation,
+    {
+        "compartment": Table.text, "rate": Table.number, "times": Table.moments,
+        "start": Table.moment, "stop": Table.moment,
+    },
+)  # fmt: skip
 
 TABLES = {
     "interventions": interventions_of,

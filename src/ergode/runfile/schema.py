@@ -19,6 +19,7 @@ from ergode.models.networks.contact_network import ContactNetwork
 from ergode.readers.edges import read_contacts
 from ergode.readers.meetings import read_meetings
 from ergode.runfile import kinetics, models, networks, scenarios
+from ergode.runfile.described import Described, Each, Either
 from ergode.runfile.read import ENGINES, OUTPUT, TOP
 from ergode.runfile.tables import Readers, Table, reader_of
 
@@ -54,40 +55,6 @@ _SPACE = _closed(
     },
     "shape", "diffusion",
 )  # fmt: skip
-_TUBE = _closed({"velocity": _SEVERAL}, "velocity")
-_PISTON = _closed(
-    {
-        **dict.fromkeys(
-            ("area", "outer_pressure", "mobility", "mass_per_area", "velocity"), _SEVERAL
-        ),
-        "shape": {"enum": ["plane", "sphere"]},
-    },
-    "area", "outer_pressure",
-)  # fmt: skip
-_ROWS: Schema = {"type": "array", "items": {"type": ["number", "array"], "items": _NUMBER}}
-_OVER_TIME = _closed(
-    {"times": {"anyOf": [{"type": "array", "items": _NUMBER}, _GRID]}, "values": _ROWS},
-    "times", "values",
-)  # fmt: skip
-_OR_OVER_TIME: Schema = {"anyOf": [_SEVERAL, _OVER_TIME]}
-_WALL = _closed(
-    {
-        **dict.fromkeys(("heat_transfer_coefficient", "temperature"), _OR_OVER_TIME),
-        "area": _SEVERAL,
-    },
-    "heat_transfer_coefficient", "temperature", "area",
-)  # fmt: skip
-_TANK = _closed(
-    {
-        "inflow": {"type": "object", "additionalProperties": _OR_OVER_TIME},
-        **dict.fromkeys(("residence_time", "outflow_ratio"), _SEVERAL),
-        "temperature": _OR_OVER_TIME,
-        "tank_count": {"type": "integer"},
-        "flow_ratio": _OVER_TIME,
-        "flows": {"type": "array", "items": {"type": "array", "minItems": 3, "maxItems": 3}},
-    },
-    "inflow", "residence_time",
-)  # fmt: skip
 _HOLDING_TIME: Schema = {"$ref": "#/$defs/holding-time"}
 _BY_READER: dict[Any, Schema] = {
     Table.number: _NUMBER,
@@ -104,19 +71,9 @@ _BY_READER: dict[Any, Schema] = {
     Table.replicates: {"anyOf": [{"type": "integer"}, _PART]},
     Table.swept: _OBJECT,
     models.holding_time: _HOLDING_TIME,
-    kinetics.absolute: {**_SEVERAL, "type": ["number", "array", "object"]},
-    kinetics.reactor: {"anyOf": [_TANK, _TUBE]},
-    kinetics.wall: _WALL,
-    kinetics.condition: _OR_OVER_TIME,
-    kinetics.trajectory: _OVER_TIME,
-    kinetics.volume: {"anyOf": [_OVER_TIME, _PISTON]},
-    kinetics.rows: _ROWS,
-    kinetics.axis: {"anyOf": [_SEVERAL, _GRID]},
-    kinetics.moles: {"type": ["string", "object"], "additionalProperties": _SEVERAL},
+    kinetics.rows: {"type": "array", "items": {"type": ["number", "array"], "items": _NUMBER}},
+    kinetics.flows: {"type": "array", "items": {"type": "array", "minItems": 3, "maxItems": 3}},
     kinetics.criterion: {"type": ["string", "number"]},
-    scenarios.number_or_calendar: {"type": ["number", "object"]},
-    scenarios.number_or_layers: {"type": ["number", "object"], "additionalProperties": _NUMBER},
-    scenarios.number_or_stay: {"anyOf": [_NUMBER, _HOLDING_TIME]},
     scenarios.text_or_by_attribute: {"type": ["string", "object"]},
 }
 
@@ -208,19 +165,28 @@ def _table(readers: Readers, required: Iterable[str] = ()) -> Schema:
 def _value(read: Any) -> Schema:
     if isinstance(read, partial) and read.func is Table.choice:
         return {"enum": list(read.keywords["choices"])}
+    if isinstance(read, Described):
+        return _table(read.readers, read.needed)
+    if isinstance(read, Each):
+        return {"type": "object", "additionalProperties": _value(read.reader)}
+    if isinstance(read, Either):
+        return {"anyOf": [_value(read.second), _value(read.first)]}
     return _BY_READER.get(read, {})
 
 
 def _or_named(found: Schema) -> Schema:
-    """The schema of a number, or of several, with names of parameters in their place."""
+    """The schema of numbers, also inside, with names of parameters in their place."""
+    changed = {
+        name: {key: _or_named(one) for key, one in part.items()} if name == "properties"
+        else [_or_named(one) for one in part] if name == "anyOf"
+        else _or_named(part) if name in ("items", "additionalProperties") and part else part
+        for name, part in found.items()
+    }  # fmt: skip
     types = found.get("type", [])
     types = [types] if isinstance(types, str) else types
-    if not {"number", "integer"} & set(types):
-        return found
-    more = {"items": _NAMED} if found.get("items") == _NUMBER else {}
-    if found.get("additionalProperties") == _NUMBER:
-        more["additionalProperties"] = _NAMED
-    return {**found, **more, "type": [*types, "string"]}
+    if {"number", "integer"} & set(types) and "string" not in types:
+        changed["type"] = [*types, "string"]
+    return changed
 
 
 def _call(

@@ -178,6 +178,8 @@ class Table:
 
     def one_or_more(self, key: str) -> float | list[float]:
         """The number of a key, or its list of numbers."""
+        if key not in self:
+            raise self.error(f"{self.place} needs the key '{key}' (a number, or a list)")
         return self.numbers(key) if isinstance(self.values[key], list) else self.number(key)
 
     def swept(self, key: str) -> Grid:
