@@ -35,7 +35,11 @@ def seen(time, count=1):
         ({"width": 0.1}, "split", "width given"),
         ({"threshold": 1e-5, "max_cells": 10**6}, "split", "threshold, max_cells given"),
         ({"scale_threshold": False}, "split", "scale_threshold given"),
-        ({"region": inside}, "split", "region or a conserved quantity"),
+        (  # with noise, and so with the kernel of edges
+            {"region": inside, "process_noise": [1e-6, 1e-6]},
+            "split",
+            "region or a conserved quantity",
+        ),
         ({"prior": ergode.Samples(np.eye(2) + 9.0)}, "split", "neither a Gaussian nor a mixture"),
     ],
 )

@@ -29,12 +29,13 @@ def between(y, t, p):
     return (min(p[3] - y[0], y[0] - p[2]),)
 
 
+# Killing rates all use the time, have walls, and lie on a large circle: one kernel for them.
 def steady(y, t, p):
-    return (0.7,)
+    return (0.7 + 0.0 * t,)
 
 
 def square(y, t, p):
-    return (y[0] * y[0],)
+    return (y[0] * y[0] + 0.0 * t,)
 
 
 def at_times(y, t, p):
@@ -54,6 +55,12 @@ def absorbed(times, width, *, drift=0.0, pull=0.0, low=-50.0, high=1.0, prior=SP
     return ergode.density.propagate(
         FIELD, prior, times=times, parameters=values, width=width, **settings
     )
+
+
+def killed(times, width, rate, **options):
+    """Also on a large circle, between walls that are far away."""
+    given = {"killing_rate": rate, "high": 50.0, "process_noise": [1.0], "periodic": {"x": 400.0}}
+    return absorbed(times, width, **given | options)
 
 
 def balance(found):
@@ -218,14 +225,11 @@ def at_rest(t, y, p):
 @DEVICES
 def test_a_constant_killing_rate_is_exponential(device):
     times = np.array([0, 0.7, 2.0])
-    killed = absorbed(
-        times, 0.1, killing_rate=steady, region=None, boundary="reflecting", process_noise=[1.0],
-        device=device,
-    )  # fmt: skip
-    np.testing.assert_allclose(killed["survival"], np.exp(-0.7 * times), rtol=1e-6)
-    np.testing.assert_allclose(balance(killed), 1.0, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(killed["mean"], 0.0, atol=1e-9)
-    np.testing.assert_allclose(killed["covariance"].values.ravel(), 0.01 + times, rtol=1e-3)
+    found = killed(times, 0.1, steady, device=device)
+    np.testing.assert_allclose(found["survival"], np.exp(-0.7 * times), rtol=1e-6)
+    np.testing.assert_allclose(balance(found), 1.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found["mean"], 0.0, atol=1e-9)
+    np.testing.assert_allclose(found["covariance"].values.ravel(), 0.01 + times, rtol=1e-3)
 
 
 @DEVICES
@@ -235,17 +239,14 @@ def test_a_quadratic_killing_rate_follows_riccati(device):
 
     exact = solve_ivp(moments, (0, 1), [1.0, 1.0], rtol=1e-10, atol=1e-12).y[:, -1]
     for width, most in ((0.2, 0.003), (0.1, 0.0008)):
-        found = absorbed(
-            [0, 1], width, prior=ergode.Gaussian([0], [1]), killing_rate=square, region=None,
-            boundary="reflecting", process_noise=[1.0], device=device,
-        )  # fmt: skip
+        found = killed([0, 1], width, square, prior=ergode.Gaussian([0], [1]), device=device)
         got = float(found["covariance"][-1, 0, 0]), float(found["survival"][-1])
         np.testing.assert_allclose(got, exact, rtol=0, atol=most)
 
 
 def test_a_killing_rate_may_depend_on_time_and_on_walls():
     times = np.array([0, 0.4, 1.5])
-    found = absorbed(times, 0.05, killing_rate=at_times, process_noise=[1.0])
+    found = killed(times, 0.05, at_times, high=1.0)
     both = absorbed(times, 0.05, process_noise=[1.0])
     taken = np.exp(-times - 0.25 * np.sin(4 * times))
     np.testing.assert_allclose(found["survival"], taken * both["survival"], rtol=2e-3)
@@ -316,23 +317,19 @@ def test_what_is_measured_has_survived(device):
 
 
 def negative(y, t, p):
-    return (y[0],)
+    return (y[0] + 0.0 * t,)
 
 
 def test_a_negative_rate_is_refused():
     with pytest.raises(ergode.PlanError, match="not a finite number"):
-        absorbed(
-            [0, 1], 0.1, killing_rate=negative, region=None, boundary="reflecting",
-            process_noise=[1.0],
-        )  # fmt: skip
+        killed([0, 1], 0.1, negative)
 
 
 def test_a_run_with_checkpoints_has_the_same_bits(tmp_path):
-    whole = absorbed([0, 0.5, 1], 0.05, process_noise=[1.0], killing_rate=at_times)
-    stored = absorbed(
-        [0, 0.5, 1], 0.05, process_noise=[1.0], killing_rate=at_times,
-        store=tmp_path / "run.zarr", checkpoint=0.001,
-    )  # fmt: skip
+    whole = killed([0, 0.5, 1], 0.05, at_times, high=1.0)
+    stored = killed(
+        [0, 0.5, 1], 0.05, at_times, high=1.0, store=tmp_path / "run.zarr", checkpoint=0.001
+    )
     for name in ("survival", "mass_absorbed", "mass_killed", "mean"):
         np.testing.assert_array_equal(stored[name], whole[name])
     assert "absorbing" in str(ergode.inputs(whole))

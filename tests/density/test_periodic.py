@@ -30,6 +30,10 @@ def near_zero(y, t, p):
     return (math.cos(y[0]) - math.cos(2.5),)
 
 
+def fading(y, t, p):
+    return (0.02 + 0.005 * t,)
+
+
 ROTOR = ergode.VectorField(rotor, ["theta"], ["rate"])
 PAIR = ergode.VectorField(lambda t, y, p: (2.0, 0.0 * y[1]), ["theta", "x"])
 PENDULUM = ergode.VectorField(pendulum, ["theta", "speed"])
@@ -131,12 +135,13 @@ def test_walls_on_a_circle_absorb():
     # Brownian motion between -2.5 and 2.5; the circle is cut elsewhere, at 1.5 - pi.
     found = turned(
         [0, 2, 8], rate=0.0, prior=ergode.Gaussian([1.5], [0.04]), region=near_zero,
-        boundary="absorbing", width=0.05, process_noise=[0.5],
+        boundary="absorbing", width=0.05, process_noise=[0.5], killing_rate=fading,
     )  # fmt: skip
     n = np.arange(1, 60, 2)
     k = n * math.pi / 5
     start = np.exp(-0.5 * k**2 * 0.04) * np.sin(k * 4.0)
     exact = [(4 / (n * math.pi) * start * np.exp(-0.25 * k**2 * t)).sum() for t in (2, 8)]
+    exact = np.exp([-0.04 - 0.01, -0.16 - 0.16]) * exact  # who was killed before
     np.testing.assert_allclose(found["survival"][1:], exact, rtol=0, atol=0.002)
 
 
@@ -148,6 +153,8 @@ def test_correlated_noise_and_a_jump_turn_a_wrapped_normal_density(scheme):
         PAIR, ergode.Gaussian([3.0, 0.0], [0.09, 0.16]), times=[0, 1], process_noise=noise,
         maneuvers=[ergode.Maneuver(0.5, [4.0, 0.0], jump)], periodic={"theta": TURN},
         width=[0.1, 0.15] if scheme == "split" else None, device="cpu:1", scheme=scheme,
+        # Kills nothing: so that the grid has the kernel of another test.
+        killing_rate=(lambda y, t, p: (0.0 * y[0],)) if scheme == "split" else None,
     )  # fmt: skip
     cells = ergode.density.cells_at(found, 1.0)
     exact = np.diag([0.09, 0.16]) + noise + jump
