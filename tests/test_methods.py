@@ -110,7 +110,7 @@ CALLED = {
         "screening": {"Chugunov": "chugunov"}, "equation_of_state": {"timmes": "helmholtz"},
     },
     "trajectories": {
-        "method": {"RK45": "dopri5", "ode45": "dopri5", "LSODA": "rodas5p", "Tsit_5": "tsit5",
+        "method": {"RK45": "dopri5", "ode45": "dopri5", "LSODA": "bdf", "Tsit_5": "tsit5",
                    "DOP853": "dop853", "leapfrog": "verlet", "rk5": "rk4"},
         "precision": {"fp32": "float32"},
     },

@@ -85,6 +85,7 @@ def put_jacobian(group, t, y, slope, moved, first, scratch, p, run, w):
     """
     band = band_of(y.size, run.stage_begins)
     n, values, per = band.n, w.stage[1], w.stage[END]
+    barrier(group)  # all have read the states of stages
     for row in range(band.rows):
         for i in unknowns(group, n):
             w.k[first + row, i] = 0.0

@@ -321,6 +321,7 @@ def _chosen_steps(me, group, p, run, out, w):
                     w.own[ORDER] = 0.0
                 if w.own[ORDER] == 0.0:
                     if taken > 0:
+                        barrier(group)
                         evaluate(group, t, w.y, p, run, w.k[0])
                     h = min(_first_step(group, t, goal - t, p, run, w), largest)
                     begin_anew(group, h, run, w)

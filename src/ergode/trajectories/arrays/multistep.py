@@ -35,7 +35,6 @@ from ergode.trajectories.arrays.banded import PLACES, band_of, put_jacobian
 from ergode.trajectories.arrays.equations import evaluate, unknowns
 from ergode.trajectories.arrays.group import (
     END,
-    MATRICES,
     MULTISTEP,
     ORDER,
     OWN,
@@ -304,7 +303,7 @@ def rows_of(method: Mapping[Any, Any]) -> int:
 def bindings_of(method: Mapping[Any, Any]) -> dict[Any, Any]:
     """Bindings of the kernel."""
     return {
-        MULTISTEP: True, OWN: _NUMBERS, ORDER: _ORDER, MATRICES: 2, C: (0.0,) * _SLOPE,
+        MULTISTEP: True, OWN: _NUMBERS, ORDER: _ORDER, C: (0.0,) * _SLOPE,
         explicit.ERROR: (), begin_anew: begin,
         next_step: following, stepper.DENSE: method[stepper.DENSE],
         stepper.ERROR_ORDER: method[stepper.ERROR_ORDER],

@@ -149,6 +149,7 @@ class Runner:
             + noisy.rows_of(method.scheme, is_stratonovich=noise.STRATONOVICH in self.bindings)
         )  # fmt: skip
         self.kept = kept_of(field.size) if method.matrix_free else 0
+        self.matrices = 2 if method.multistep else 1  # that with the factors, or with -J beside
         self.own = int(self.bindings.get(group.OWN, group.OWN.default))
         # Matrices follow, or directions and their images.
         self.slopes = self.slope_rows + 2 * self.kept
@@ -172,8 +173,7 @@ class Runner:
 
     def keep_to(self, band: np.ndarray) -> None:
         """Keep the matrix of an implicit method to a band (see `banded.full`)."""
-        count = self.bindings.get(group.MATRICES, group.MATRICES.default)
-        self.slopes = self.slope_rows + count * banded.rows_of(self.field.size, band)
+        self.slopes = self.slope_rows + self.matrices * banded.rows_of(self.field.size, band)
         self._shared["stage_begins"] = self.device.put(band)
 
     @property
@@ -191,8 +191,10 @@ class Runner:
     @property
     def own_rows(self) -> dict[Any, Any]:
         """Bindings of a kernel that allocates its workspace, or divides shared memory."""
-        return {group.ROWS: self.slope_rows} | (
-            {group.MATRIX_FREE: True} if self.is_matrix_free else {}
+        return (
+            {group.ROWS: self.slope_rows}
+            | ({group.MATRIX_FREE: True} if self.is_matrix_free else {})
+            | ({group.MATRICES: self.matrices} if self.matrices > 1 else {})
         )
 
     @property
