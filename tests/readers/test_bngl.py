@@ -286,8 +286,10 @@ def test_a_polymer_that_is_cut_off(read):
     rule = "D(x) + D(x) -> D(x!1).D(x!1) k"
     network = read(rule, "D(x,x) 10", max_molecules=4)
     assert max(one.label.count("D(") for one in network.species) == 4
+    # Two chains of sixteen make one of 32.
+    inner = "".join(f".D(x!{k},x!{k + 1})" for k in range(1, 15))
     with pytest.raises(ergode.ReadError, match="species of more than 30 molecules; max_iterations"):
-        read("D(x) + D(x) -> D(x!1).D(x!1) k", "D(x,x) 3")
+        read("D(x) + D(x) -> D(x!1).D(x!1) k", f"D(x,x!1){inner}.D(x!15,x) 3")
 
 
 def test_deletion_and_synthesis(read):

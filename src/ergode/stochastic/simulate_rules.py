@@ -38,6 +38,7 @@ def simulate_rules(
     device: str | Device = "auto",
     output: Output = "trajectories",
     parameters: Mapping[str, Any] | None = None,
+    strict: bool = True,
     max_molecules: int = 100_000,
     max_firings: int = 10**9,
     progress: bool = False,
@@ -71,6 +72,10 @@ def simulate_rules(
         Values that replace parameters of the model. Arrays of equal length are swept together
         along the dim ``point``; `ergode.grid` crosses all arrays, and each becomes a dim of its
         own.
+    strict : bool
+        Whether products with a ``+`` between them must be different species, as in the generated
+        network: a rule that would leave them joined does not apply. False: it does, as in NFsim,
+        whose models may rely on it.
     max_molecules : int
         For each type of molecule that rules make: how many more there may be at a time than at the
         begin. Beyond it, the realization ends with the status ``OVERFLOW``.
@@ -139,11 +144,15 @@ def simulate_rules(
     max_firings = integer("max_firings", max_firings, 1, 2**62)
     choice("output", output, get_args(Output))
     check_switch("simulate_rules", "common_random_numbers", common_random_numbers)
+    check_switch("simulate_rules", "strict", strict)
     place = _device_for(device)
     network = network_of(model)
     layout = sweep_of(network, parameters, None, results.names("stochastic", f"rules-{output}"))
     apart = replicates_apart(numbers, layout.count, common_random_numbers)
-    tables = build_rules(model, network, layout.rows, layout.count, room)
+    rules = model if strict else replace(
+        model, rules=tuple(replace(one, keeps_parts=False) for one in model.rules)
+    )  # fmt: skip
+    tables = build_rules(rules, network, layout.rows, layout.count, room)
     times_of = grid[-1:] if output == "final" else grid
     runner = RuleRunner(
         tables, grid=times_of, begin=float(grid[0]), seed=seed, replicates=numbers,

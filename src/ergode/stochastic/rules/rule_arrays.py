@@ -67,7 +67,9 @@ class RuleArrays:
         self.groups, self.class_count = self._groups()
         # -1: as many species as there happen to be; -2: the rule never applies
         self.product_count = len(rule.heads) if rule.keeps_parts else -1
-        if rule.keeps_parts and not self.groups:
+        if not rule.keeps_parts:
+            self.groups = []  # nothing to count
+        elif not self.groups:
             self.product_count = -1 if self.class_count == len(rule.heads) else -2
         self.made_conditions = self._made_conditions(starts)
 
