@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ergode.core import devices, log, results
-from ergode.core.arguments import check_switch, integer, refuse_idle, time_grid
+from ergode.core.arguments import check_switch, integer, number, refuse_idle, time_grid
 from ergode.core.calls import resident
 from ergode.core.calls.divide import Executor, StorePath, divisible
 from ergode.core.calls.job import Job, Whole
@@ -35,7 +35,7 @@ from ergode.kinetics.rate_factors import scaled_zones, scaling_of
 from ergode.kinetics.reactors import PlugFlow, StirredTank
 from ergode.kinetics.sweep import ROWS, axis_of, layout_of, parted, swept_zones
 from ergode.kinetics.tables import CLOSED, FIXED, PLUG, PRESSURE, STILL, STIRRED, Outcome
-from ergode.kinetics.tolerances import BY_ZONE, positive, scale_of, tolerances_of, with_tolerances
+from ergode.kinetics.tolerances import BY_ZONE, scale_of, tolerances_of, with_tolerances
 from ergode.kinetics.validity import warn_of_fits
 from ergode.kinetics.walls import Wall
 from ergode.models.reactions.network import ReactionNetwork
@@ -288,7 +288,7 @@ def integrate(
     chosen, reason = choose(method)
     asked = tolerances_of(network, rtol, atol)
     smallest = whole.decided("smallest rtol", float(asked.relative.min()))
-    conservation_tolerance = positive("conservation_tolerance", conservation_tolerance)
+    conservation_tolerance = number("conservation_tolerance", conservation_tolerance, above=0.0)
     if not isinstance(reactor, StirredTank | PlugFlow | None):
         raise ModelError(f"reactor is {reactor!r}; expected a kinetics.StirredTank or PlugFlow")
     if not isinstance(wall, Wall | None):

@@ -29,9 +29,6 @@ CLOSED, STIRRED, PLUG = 0, 1, 2
 """Nothing flows in or out; or the zone is a stirred tank, or moves along a tube."""
 
 
-"""What flows out of a tank is gone; or flows into the next one; or into others in any way."""
-
-
 TIME, SUNLIGHT, TEMPERATURE, DENSITY, FIRST_OF_PARAMETERS = range(5)
 """Places of what formulas of coefficients read; driven parameters come first, then others."""
 

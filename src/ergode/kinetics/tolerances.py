@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ergode.core import arguments
 from ergode.core.arguments import as_numbers, did_you_mean, is_finite_number
 from ergode.core.errors import PlanError
 from ergode.kinetics.compositions import canonical, species_index
@@ -32,20 +33,6 @@ USUAL_RTOL = 1e-4
 def number(value: Any) -> float:
     """A number of Python or NumPy, or in an array without dimensions; NaN for anything else."""
     return float(value) if is_finite_number(value) else float("nan")
-
-
-def positive(name: str, value: Any) -> float:
-    """A positive, finite number.
-
-    Raises
-    ------
-    PlanError
-        It is not.
-    """
-    found = number(value)
-    if not 0.0 < found < np.inf:
-        raise PlanError(f"{name} is {value!r}; expected a positive number")
-    return found
 
 
 class Tolerances(NamedTuple):
@@ -156,7 +143,7 @@ def _rows(name: str, value: Any, cells: tuple[int, ...] | None) -> np.ndarray:
     Raises a PlanError if it is neither, or not finite and positive.
     """
     if is_finite_number(value):
-        return np.array([positive(name, value)])
+        return np.array([arguments.number(name, value, above=0.0)])
     values = None if isinstance(value, bool | np.bool_) else as_numbers(value)
     if values is None or values.ndim == 0 or not values.size:
         raise PlanError(f"{name} is {value!r}; expected a positive number, or one for each zone")

@@ -81,7 +81,7 @@ def read_cantera(
 
     Notes
     -----
-    Needs the package ``ruamel.yaml`` (``pip install 'ergode[chemistry]'``).
+    Needs the package ``pyyaml`` (``pip install 'ergode[chemistry]'``).
 
     Entries that cannot change the kinetics of an ideal gas are ignored: notes, transport data, the
     initial state, critical parameters and equations of state of species, and sections of the file

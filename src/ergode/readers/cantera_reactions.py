@@ -106,11 +106,7 @@ class Reactions:
         ReadError
             The entry is invalid or not supported.
         """
-        text = entry.get("equation")
-        if not isinstance(text, str):
-            raise ReadError(f"{what} has the equation {short(text)}; expected such as 'A => B'")
-        what = f"{what} {short(text)}"
-        equation = equation_of(text, what)
+        text, what, equation = equation_of(entry, what)
         body = equation.body[2:-1] if equation.body.startswith("(") else ""
         for name in (*equation.left, *equation.right, *([body] if body not in ("", "M") else [])):
             if name not in self.compositions:
@@ -137,23 +133,20 @@ class Reactions:
             )  # fmt: skip
         if orders:
             rate = PowerLaw(rate, tuple(orders.items()))
-        label = f"{text} ({number})"
-        try:
-            self.found.append(
-                Reaction(equation.left, equation.right, rate_constant=rate, name=label)
-            )
-            if equation.reversible:
-                back = DetailedBalance(rate)
-                self.found.append(
-                    Reaction(
-                        equation.right, equation.left, rate_constant=back, name=f"{label} back"
-                    )
-                )
-        except ErgodeError as error:
-            raise ReadError(f"{what}: {error}") from None
+        self._put(equation, rate, f"{text} ({number})", what)
         if kind == "three-body" and not equation.body:  # the partner is an ordinary species
             kind, partners = "elementary", None
         self.known.append(Known(what, kind, equation, partners, truth_of(entry, "duplicate", what)))
+
+    def _put(self, equation: Equation, rate: RateCoefficient, name: str, what: str) -> None:
+        """Add a reaction, and its reverse where it has one."""
+        left, right, back = equation.left, equation.right, DetailedBalance(rate)
+        try:
+            self.found.append(Reaction(left, right, rate_constant=rate, name=name))
+            if equation.reversible:
+                self.found.append(Reaction(right, left, rate_constant=back, name=f"{name} back"))
+        except ErgodeError as error:
+            raise ReadError(f"{what}: {error}") from None
 
     def orders_of(
         self, entry: Mapping[str, Any], equation: Equation, what: str
@@ -297,7 +290,12 @@ def _proportional(*sides: tuple[Mapping[str, float], Mapping[str, float]]) -> bo
     return len({round(other[name] / one[name], 9) for one, other in sides for name in one}) <= 1
 
 
-def equation_of(text: str, what: str) -> Equation:
+def equation_of(entry: Mapping[str, Any], what: str) -> tuple[str, str, Equation]:
+    """The equation of an entry: its text, the name of the entry with it, and its sides."""
+    text = entry.get("equation")
+    if not isinstance(text, str):
+        raise ReadError(f"{what} has the equation {short(text)}; expected such as 'A => B'")
+    what = f"{what} {short(text)}"
     sides = _ARROW.split(f" {text} ")
     if len(sides) != 3:
         raise ReadError(f"{what} cannot be read; expected such as 'A + B <=> C'")
@@ -308,7 +306,7 @@ def equation_of(text: str, what: str) -> Equation:
             f"{what} has the collision partner {body or 'none'} on the left and {other or 'none'} "
             "on the right; expected the same"
         )
-    return Equation(left, right, body, sides[1] != "=>")
+    return text, what, Equation(left, right, body, sides[1] != "=>")
 
 
 def _side(text: str, what: str) -> tuple[dict[str, float], str]:

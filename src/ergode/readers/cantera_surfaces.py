@@ -18,12 +18,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ergode.core.errors import ErgodeError, ReadError
+from ergode.core.errors import ReadError
 from ergode.models.constants import GAS_CONSTANT
 from ergode.models.expressions import Expression
 from ergode.models.reactions.rate_expression import RateExpression
-from ergode.models.reactions.rates import Arrhenius, DetailedBalance, PowerLaw, RateCoefficient
-from ergode.models.reactions.reaction import Reaction
+from ergode.models.reactions.rates import Arrhenius, PowerLaw, RateCoefficient
 from ergode.models.reactions.species import Species
 from ergode.models.reactions.thermochemistry import (
     NasaPolynomials,
@@ -145,11 +144,7 @@ class SurfaceReactions(Reactions):
         self, entry: Mapping[str, Any], units: Units, what: str, number: int, *, declared_only: bool
     ) -> None:
         """Add an entry of a list of reactions; see `Reactions.add`."""
-        text = entry.get("equation")
-        if not isinstance(text, str):
-            raise ReadError(f"{what} has the equation {short(text)}; expected such as 'A => B'")
-        what = f"{what} {short(text)}"
-        read = equation_of(text, what)
+        text, what, read = equation_of(entry, what)
         left, right = (
             {self.names.get(name, name): count for name, count in side.items()}
             for side in (read.left, read.right)
@@ -172,14 +167,7 @@ class SurfaceReactions(Reactions):
         rate = law(entry, units, equation, orders, what)
         if orders:
             rate = PowerLaw(rate, tuple(orders.items()))
-        label = f"{text} ({number} on the surface)"
-        try:
-            self.found.append(Reaction(left, right, rate_constant=rate, name=label))
-            if equation.reversible:
-                back = DetailedBalance(rate)
-                self.found.append(Reaction(right, left, rate_constant=back, name=f"{label} back"))
-        except ErgodeError as error:
-            raise ReadError(f"{what}: {error}") from None
+        self._put(equation, rate, f"{text} ({number} on the surface)", what)
         kind = "sticking" if sticks else "surface"
         marked = truth_of(entry, "duplicate", what)
         self.known.append(Known(what, kind, equation, None, marked))

@@ -43,8 +43,6 @@ _IGNORED = ("mass", "current")
 _BASE = {word: (factor, kind) for kind, known in _KINDS.items() for word, factor in known.items()}
 _FACTOR = re.compile(r"([A-Za-z]+)\^?([+-]?\d+)?")
 
-Dimensions = Mapping[str, int]
-
 
 @dataclass(frozen=True)
 class Units:

@@ -423,15 +423,9 @@ def _contact_times(
     normalize: str | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Each pair once, with its total contact time."""
-    times = table.columns["time"]
-    if not np.isfinite(times).all():
-        row = int(np.argmin(np.isfinite(times)))
-        raise ReadError(f"{file}: {table.place(row)}: time {times[row]} is not finite")
+    times = times_of(file, table)
     if resolution is None:
-        steps = np.diff(np.unique(times))
-        if not steps.size:
-            raise ModelError(f"all times in {file} are equal; pass resolution=")
-        resolution = float(steps.min())
+        resolution = spacing_of(times, file)
     if not 0 < resolution < float("inf"):
         raise ModelError(f"resolution is {resolution}; expected a positive time")
     frame = pd.DataFrame({"source": source, "target": target, "time": times})
@@ -445,3 +439,20 @@ def _contact_times(
         days = (times.max() - times.min() + resolution) / _SECONDS_PER_DAY
         weights = weights / _SECONDS_PER_HOUR / days
     return pairs["source"].to_numpy(), pairs["target"].to_numpy(), weights
+
+
+def times_of(file: Path, table: Table) -> np.ndarray:
+    """The column of times, all of them finite."""
+    times = table.columns["time"]
+    if not np.isfinite(times).all():
+        row = int(np.argmin(np.isfinite(times)))
+        raise ReadError(f"{file}: {table.place(row)}: time {times[row]} is not finite")
+    return times
+
+
+def spacing_of(times: np.ndarray, file: Path) -> float:
+    """The least difference of two times."""
+    steps = np.diff(np.unique(times))
+    if not steps.size:
+        raise ModelError(f"all times in {file} are equal; pass resolution=")
+    return float(steps.min())

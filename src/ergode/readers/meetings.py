@@ -12,7 +12,7 @@ from ergode.core.errors import ModelError, ReadError
 from ergode.models.epidemic.dates import origin_of
 from ergode.models.networks.temporal import TemporalContacts
 from ergode.readers.bounded import file_of
-from ergode.readers.edges import numbered, read_table
+from ergode.readers.edges import numbered, read_table, spacing_of, times_of
 
 
 def read_meetings(
@@ -80,16 +80,10 @@ def read_meetings(
     table = read_table(file, columns, delimiter)
     if "time" not in table.columns:
         raise ModelError(f"{file} has no time column; name it in columns=(...)")
-    times = table.columns["time"]
-    if not np.isfinite(times).all():
-        row = int(np.argmin(np.isfinite(times)))
-        raise ReadError(f"{file}: {table.place(row)}: time {times[row]} is not finite")
+    times = times_of(file, table)
     source, target, names = numbered(file, table, None)
     if resolution is None:
-        steps = np.diff(np.unique(times))
-        if not steps.size:
-            raise ModelError(f"all times in {file} are equal; pass resolution=")
-        resolution = float(steps.min())
+        resolution = spacing_of(times, file)
     if not (np.isfinite(resolution) and resolution > 0):
         raise ModelError(f"resolution is {resolution!r}; expected a time above zero")
     begin = (times - times.min()) / unit

@@ -10,7 +10,6 @@ from ergode.core import kernels
 from ergode.core.devices import resolve
 from ergode.core.math.elementary import (
     cos,
-    cos_two_pi,
     exp,
     expm1,
     log,
@@ -19,12 +18,11 @@ from ergode.core.math.elementary import (
     power,
     rough_log2,
     sin,
-    sin_two_pi,
     tan,
     tanh,
 )
 
-NAMES = ("log", "log1p", "exp", "expm1", "normal_quantile", "sin_two_pi", "cos_two_pi")
+NAMES = ("log", "log1p", "exp", "expm1", "normal_quantile")
 PRECISIONS = ("float32", "float64")
 DEVICES = ("cpu", pytest.param("cuda", marks=pytest.mark.cuda))
 
@@ -36,8 +34,6 @@ def each_function(index, x, out):
     out[2, index] = exp(value)
     out[3, index] = expm1(value)
     out[4, index] = normal_quantile(value)
-    out[5, index] = sin_two_pi(value)
-    out[6, index] = cos_two_pi(value)
 
 
 KERNELS = {p: kernels.for_each(each_function, precision=p) for p in PRECISIONS}
@@ -81,8 +77,6 @@ ARGUMENTS = {
     ),
     "exp": exponents,
     "expm1": exponents,
-    "sin_two_pi": lambda p, n: np.random.default_rng(4).uniform(-3.0, 3.0, n),
-    "cos_two_pi": lambda p, n: np.random.default_rng(5).uniform(-3.0, 3.0, n),
 }
 # Largest error in units in the last place: (float32, float64).
 BOUNDS = {
@@ -90,14 +84,7 @@ BOUNDS = {
     "log1p": (2.0, 2.0),
     "exp": (1.0, 1.0),
     "expm1": (2.0, 2.0),
-    "sin_two_pi": (3.0, 2.0),
-    "cos_two_pi": (3.0, 2.0),
 }
-
-
-def sine_of_turns(x):
-    """sin(2 pi x), abs(x) <= 1 / 2, without the error of 2 pi near its zeros."""
-    return np.sin(2 * np.pi * np.where(np.abs(x) > 0.25, np.sign(x) * 0.5 - x, x))
 
 
 IN_DOUBLE = {
@@ -105,16 +92,12 @@ IN_DOUBLE = {
     "log1p": np.log1p,
     "exp": np.exp,
     "expm1": np.expm1,
-    "sin_two_pi": lambda u: sine_of_turns(u - np.round(u)),
-    "cos_two_pi": lambda u: sine_of_turns(0.25 - np.abs(u - np.round(u))),
 }
 IN_FORTY_DIGITS = {
     "log": mpmath.log,
     "log1p": mpmath.log1p,
     "exp": mpmath.exp,
     "expm1": mpmath.expm1,
-    "sin_two_pi": lambda u: mpmath.sin(2 * mpmath.pi * u),
-    "cos_two_pi": lambda u: mpmath.cos(2 * mpmath.pi * u),
 }
 
 

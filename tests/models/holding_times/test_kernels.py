@@ -36,18 +36,16 @@ DISTRIBUTIONS = [
 CONTINUOUS = [d for d in DISTRIBUTIONS if not isinstance(d, Deterministic | Empirical)]
 # A gamma draw rejects, and a normal draw spends a bit on its sign; the others invert a uniform.
 INVERTED = [d for d in DISTRIBUTIONS if not isinstance(d, Gamma | LogNormal)]
-NAMES = ("pdf", "survival", "hazard", "quantile", "survival_quantile", "ending_probability")
+NAMES = ("survival", "hazard", "survival_quantile", "ending_probability")
 
 
 def each_function(index, kind, a, b, times, cdf, row_count, t, step, p, out):
     time = t[index]
     share = p[index]
-    out[0, index] = holding_times.pdf(kind, a, b, times, cdf, 0, row_count, time)
-    out[1, index] = holding_times.survival(kind, a, b, times, cdf, 0, row_count, time)
-    out[2, index] = holding_times.hazard(kind, a, b, times, cdf, 0, row_count, time)
-    out[3, index] = holding_times.quantile(kind, a, b, times, cdf, 0, row_count, share)
-    out[4, index] = holding_times.survival_quantile(kind, a, b, times, cdf, 0, row_count, share)
-    out[5, index] = holding_times.ending_probability(
+    out[0, index] = holding_times.survival(kind, a, b, times, cdf, 0, row_count, time)
+    out[1, index] = holding_times.hazard(kind, a, b, times, cdf, 0, row_count, time)
+    out[2, index] = holding_times.survival_quantile(kind, a, b, times, cdf, 0, row_count, share)
+    out[3, index] = holding_times.ending_probability(
         kind, a, b, times, cdf, 0, row_count, time, step
     )
 
@@ -130,16 +128,15 @@ def test_device_functions_are_the_methods(distribution, precision, bound, device
     exact_t, exact_p = t.astype(float), p.astype(float)
     # Where the density of the float32 time itself overflows or vanishes there is nothing to say.
     floor = float(np.finfo(precision).tiny)
-    for name in ("pdf", "survival", "hazard"):
+    for name in ("survival", "hazard"):
         expected = getattr(distribution, name)(exact_t)
         same = found[name] == expected  # infinities
         with np.errstate(invalid="ignore"):
             error = np.where(same, 0.0, np.abs(found[name] - expected))
         close = error <= bound * np.where(same, 1.0, np.abs(expected)) + floor
-        if name != "pdf":  # 1 - cdf has the rounding of one, not of itself
-            close |= (error < 4 * np.finfo(precision).eps) & (expected < 2)
+        # 1 - cdf has the rounding of one, not of itself
+        close |= (error < 4 * np.finfo(precision).eps) & (expected < 2)
         assert close.all(), (name, t[~close], found[name][~close], expected[~close])
-    assert np.allclose(found["quantile"], distribution.quantile(exact_p), rtol=bound)
     assert np.allclose(found["survival_quantile"], distribution.quantile(1 - exact_p), rtol=bound)
 
 

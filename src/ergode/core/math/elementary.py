@@ -15,8 +15,6 @@ function             reduction                                        float32   
 `exp`                x = k ln 2 + r, abs(r) <= ln(2) / 2              1 ulp      1 ulp
 `expm1`              as `exp`                                         2 ulp      2 ulp
 `normal_quantile`    see the section below                            4e-7       1e-14
-`sin_two_pi`         quarter turns                                    3 ulp      2 ulp
-`cos_two_pi`         quarter turns, as a sine                         3 ulp      2 ulp
 `sin`, `cos`         half turns                                       7 ulp      2 ulp
 `tan`                sin(x) / cos(x)                                  2 ulp      2 ulp
 `tanh`               t / (t + 2), t = expm1(2 x)                      3 ulp      3 ulp
@@ -279,8 +277,7 @@ normal_quantile = ByPrecision(float32=_normal_quantile_float32, float64=_normal_
 
 # --- turns ----------------------------------------------------------------------------------
 #
-# u - round(u) is exact, and so is folding it into a quarter turn either way; there
-# sin(2 pi y) = y (2 pi + y^2 p(y^2)), with 2 pi in two parts.  abs(u) < 2^22 (float32), 2^51.
+# A quarter turn either way: sin(2 pi y) = y (2 pi + y^2 p(y^2)), with 2 pi in two parts.
 
 
 _TURN = ByPrecision(float32=6.2831855, float64=6.283185307179586)
@@ -297,19 +294,6 @@ _QUARTER: Any = ByPrecision(
 def _sin_quarter(y):
     v = y * y
     return fma(y, _TURN, y * polynomial(v, _QUARTER))
-
-
-def sin_two_pi(u):
-    """sin(2 pi u)."""
-    x = u - ((u + _SHIFT) - _SHIFT)
-    y = 0.5 - x if x > 0.25 else x
-    y = -0.5 - x if x < -0.25 else y
-    return _sin_quarter(y)
-
-
-def cos_two_pi(u):
-    """cos(2 pi u)."""
-    return _sin_quarter(0.25 - math.fabs(u - ((u + _SHIFT) - _SHIFT)))
 
 
 # --- radians --------------------------------------------------------------------------------

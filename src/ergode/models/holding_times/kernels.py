@@ -30,11 +30,9 @@ from ergode.core.compiler.language import fma, linked, option, real
 from ergode.core.math.elementary import INFINITY, exp, expm1, log, log1p, normal_quantile
 from ergode.core.math.random import draw_words, gamma, normal, uniform
 from ergode.core.math.special import (
-    gamma_density,
     gamma_hazard,
     gamma_p,
     gamma_q,
-    gamma_quantile,
     gamma_survival_quantile,
     normal_hazard,
     normal_survival,
@@ -102,22 +100,6 @@ def draw(kind, a, b, table_times, table_cdf, start, stop, seed, replicate, entit
 
 
 @linked
-def quantile(kind, a, b, table_times, table_cdf, start, stop, p):
-    """Quantile: the time that is not exceeded with probability p."""
-    if HAS_DETERMINISTIC and kind == DETERMINISTIC:
-        return a
-    if HAS_GAMMA and kind == GAMMA:
-        return b * gamma_quantile(p, a)
-    if HAS_LOG_NORMAL and kind == LOG_NORMAL:
-        return exp(fma(b, normal_quantile(p), a))
-    if HAS_EMPIRICAL and kind == EMPIRICAL:
-        return _table_quantile(table_times, table_cdf, start, stop, p)
-    if HAS_WEIBULL and kind == WEIBULL:
-        return _weibull_from_log_survival(log1p(-p), a, b)
-    return -log1p(-p) / a
-
-
-@linked
 def survival_quantile(kind, a, b, table_times, table_cdf, start, stop, s):
     """Time that is exceeded with probability s: the inverse of `survival`."""
     if HAS_DETERMINISTIC and kind == DETERMINISTIC:
@@ -138,30 +120,6 @@ def _weibull_from_log_survival(log_survival, shape, scale):
 
 
 # --- density, survival, hazard --------------------------------------------------------------
-
-
-@linked
-def pdf(kind, a, b, table_times, table_cdf, start, stop, t):
-    """Probability density at time t [1 / time]; infinite at a deterministic time."""
-    if t < 0.0:
-        return real(0.0)
-    if HAS_DETERMINISTIC and kind == DETERMINISTIC:
-        return real(INFINITY) if t == a else real(0.0)
-    if HAS_GAMMA and kind == GAMMA:
-        return gamma_density(t / b, a) / b
-    if HAS_LOG_NORMAL and kind == LOG_NORMAL:
-        if t == 0.0 or t == INFINITY:
-            return real(0.0)
-        x = log(t)
-        z = (x - a) / b
-        # exp(-log t) is part of the exponent: t underflows later than 1 / t overflows.
-        return 0.3989422804014327 / b * exp(-fma(0.5 * z, z, x))
-    if HAS_EMPIRICAL and kind == EMPIRICAL:
-        return _table_slope(table_times, table_cdf, start, stop, t)
-    if HAS_WEIBULL and kind == WEIBULL:
-        x = _weibull_power(t / b, a)
-        return _weibull_hazard(t, a, b) * exp(-x) if x < INFINITY else real(0.0)
-    return a * exp(-a * t)
 
 
 @linked

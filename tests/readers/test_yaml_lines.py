@@ -1,12 +1,13 @@
-"""The plain part of YAML, against ruamel.yaml: equal content and lines, or left to ruamel.yaml."""
+"""YAML with lines, against ruamel.yaml, which is written for YAML 1.2."""
 
 import random
 
 import pytest
 
+import ergode
 from ergode.readers import yaml_lines
-from ergode.readers.yaml_plain import read_plain
 
+yaml = pytest.importorskip("yaml")
 ruamel = pytest.importorskip("ruamel.yaml")
 
 MECHANISM = """\
@@ -61,14 +62,34 @@ reactions:
 """
 
 
-def full(text):
+class Constructor(ruamel.SafeConstructor):
+    """Gives the line where it begins to each mapping and list."""
+
+    def mapping(self, node):
+        found = yaml_lines._Mapping()
+        found.line = node.start_mark.line + 1
+        yield found
+        found.update(self.construct_mapping(node))
+
+    def sequence(self, node):
+        found = yaml_lines._List()
+        found.line = node.start_mark.line + 1
+        yield found
+        found.extend(self.construct_sequence(node))
+
+
+Constructor.add_constructor("tag:yaml.org,2002:map", Constructor.mapping)
+Constructor.add_constructor("tag:yaml.org,2002:seq", Constructor.sequence)
+
+
+def of_ruamel(text):
     reader = ruamel.YAML(typ="safe", pure=True)
-    reader.Constructor = yaml_lines._constructor()
+    reader.Constructor = Constructor
     return reader.load(text)
 
 
-def plain(text):
-    return read_plain(text, (yaml_lines._Mapping, yaml_lines._List))
+def ours(text):
+    return yaml_lines._Content(yaml).of(text)
 
 
 def difference(a, b):
@@ -89,27 +110,44 @@ def difference(a, b):
     return None if a == b or (a != a and b != b) else f"{a!r} {b!r}"
 
 
-def test_a_mechanism_is_plain():
-    assert plain(MECHANISM) is not None
-    assert difference(plain(MECHANISM), full(MECHANISM)) is None
+def test_a_mechanism_is_equal():
+    assert difference(ours(MECHANISM), of_ruamel(MECHANISM)) is None
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "a: &x 1\nb: *x", "a: !!str 1", "a: 1\na: 2", "a: 'it''s'", 'a: "x\\n"', "a: 2020-01-01",
-        "a: 0x1f", "a: 1_000", "a: .5", "a: .inf", "a: >\n  folded", "--- \na: 1", "a: {<<: 1}",
-        "a: b: c", "a: [1, 2", "a: ]", "\ta: 1", "- - 1", "? a\n: b", "a: {b}", "a: [b: 1]",
-        "a: 12:30:45", "a: [1,,2]", "a: {b: 1, b: 2}", "a:\n b: 1\n  c: 2", "a: 'x' y", "a: @",
+        "a: &x {b: 1}\nc: [*x, *x]", "a: !!str 1", "a: 'it''s'", 'a: "x\\n"', "a: 0x1f", "a: 1_000",
+        "a: .5", "a: -.inf", "a: .nan", "a: >\n  folded", "--- \na: 1", "a: &x {b: 1, d: 3}\nc: "
+        "{<<: *x, b: 2}", "- - 1", "? a\n: b", "a: {b}", "a: 12:30:45", "a: 010", "a: 1e5", "a: +3",
+        "a: NO", "a: yes", "a: !!float 1.5", "a: 0o17", "a: .", "a: 1.2.3", "a: ~", "",
     ],
 )  # fmt: skip
-def test_other_yaml_is_left_to_others(text):
-    found = plain(text)
-    assert found is None or difference(found, full(text)) is None
+def test_yaml_of_all_kinds_is_equal(text):
+    assert difference(ours(text), of_ruamel(text)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: 1\na: 2", "duplicate"), ("a: b: c", ""), ("a: [1, 2", ""), ("a: ]", ""),
+        ("a: *b", "b"), ("a: {b: 1, b: 2}", "duplicate"),
+        ("a:\n b: 1\n  c: 2", ""), ("a: 'x' y", ""),
+        ("a: @", ""),
+        ("[a]: 1", "a key is a list"), ("a: !!python/name:os.system x", "tag"), ("{<<: 1}", "merg"),
+        ("a: 1\n---\nb: 2", "single document"), ("a: !!int x", "tag"), ("[" * 100_000, "nesting"),
+        ("a: 1" + "0" * 5000, "digits"),
+    ],
+)  # fmt: skip
+def test_what_is_not_yaml_is_refused(tmp_path, text, why):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(ergode.ReadError, match=f"bad.yaml.*: not YAML: .*{why}"):
+        yaml_lines.load(path)
 
 
 def test_damaged_mechanisms():
-    """Random damage: the plain reader agrees, or leaves the text to the other reader."""
+    """Random damage: what both read is equal."""
     random.seed(20)
     read = 0
     for _ in range(400):
@@ -122,13 +160,10 @@ def test_damaged_mechanisms():
                  "1", "e", "?", "x", "\n  ", "|", "~", "=", ".", "&", "<", "N", "_"]
             )  # fmt: skip
             text = text[:at] + put + text[at + random.choice([0, 1]) :]
-        found = plain(text)
-        if found is None:
+        try:
+            found, wanted = ours(text), of_ruamel(text)
+        except (yaml.YAMLError, ruamel.error.YAMLError, ValueError, TypeError):
             continue
         read += 1
-        try:
-            wanted = full(text)
-        except Exception as error:
-            raise AssertionError(f"{error}\n{text}") from None
         assert difference(found, wanted) is None, f"{difference(found, wanted)}\n{text}"
     assert read > 100
