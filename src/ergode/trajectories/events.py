@@ -337,9 +337,7 @@ def _takes_draws(effect: Any) -> bool:
     return isinstance(effect, FunctionType) and "draws" in inspect.signature(effect).parameters
 
 
-def bindings_of_events(
-    events: Sequence[Event], field: VectorField, recorded: int
-) -> dict[Any, Any]:
+def bindings_of_events(events: Sequence[Event], field: VectorField) -> dict[Any, Any]:
     """Bindings of a kernel with these events.
 
     Internal events follow those of the user: one for every state-dependent delay, which occurs
@@ -373,7 +371,6 @@ def bindings_of_events(
         inside_step.EVENTS: len(events) + edges,
         inside_step.DIRECTIONS: tuple(int(event.direction) for event in events) + (-1,) * edges,
         inside_step.ACTS: own + (True,) * edges,
-        inside_step.RECORDED: recorded if events else 0,
         inside_step.act: UserFunction(act, (len(field.variables),), len(field.parameters)),
     }
     if events:

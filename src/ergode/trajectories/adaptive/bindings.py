@@ -50,7 +50,7 @@ def bindings_of(
         stepper.ADAPTS: control.step is None,
         LOGS_STEPS: control.step_log > 0,
         LOGS_INSIDE: control.step_log > 0 and control.powers > 0,
-        **bindings_of_events(control.events, field, control.recorded),
+        **bindings_of_events(control.events, field),
         **bindings_of_observables(control.observables, field),
         **bindings_of_inputs(field),
     }

@@ -26,7 +26,6 @@ from ergode.trajectories.steppers.inside_step import (
     EDGES,
     ENDS,
     EVENTS,
-    RECORDED,
     SOON,
     DenseStep,
     act,
@@ -312,8 +311,9 @@ def _record(e, t, y, me, run, out):
         return
     count = out.hit_counts[e, me]
     out.hit_counts[e, me] = count + 1
-    if RECORDED > 0:
-        slot = count % RECORDED
+    room = out.hits.shape[1]
+    if room > 0:
+        slot = count % room
         out.hits[e, slot, 0, me] = t
         for i in unroll(range(VARIABLES)):
             out.hits[e, slot, 1 + i, me] = y[i]

@@ -41,7 +41,6 @@ from ergode.trajectories.steppers.inside_step import (
     ENDS,
     EVENTS,
     INTERVALS,
-    RECORDED,
     SLOPES,
     SOON,
     column_after_begin,
@@ -377,8 +376,9 @@ def _record(me, e, x, t, inside, hit_counts, hits):
     barrier(group)
     if group.rank == 0:
         hit_counts[e, me] = count + 1
-    if RECORDED > 0:
-        slot = count % RECORDED
+    room = hits.shape[1]
+    if room > 0:
+        slot = count % room
         weights = dense_weights(x)
         if group.rank == 0:
             hits[e, slot, 0, me] = t

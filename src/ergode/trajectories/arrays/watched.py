@@ -127,7 +127,6 @@ def bindings_of_watched(field: VectorField, method: Method, control: Control) ->
             small.EVENTS: len(events),
             small.DIRECTIONS: tuple(int(event.direction) for event in events),
             small.ACTS: own,
-            small.RECORDED: control.recorded,
             small.value_at: inside_step.value_at,
         }
         if any(own):

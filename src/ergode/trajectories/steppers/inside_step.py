@@ -42,7 +42,6 @@ DIRECTIONS = option(())  # 1 rising, -1 falling, 0 both
 ACTS = option(())  # whether each event acts: changes the state or ends the run
 ACTING = option(False)  # whether any event acts
 ENDS = option(())  # how many occurrences of each event end the run; 0 if none do
-RECORDED = option(0)  # number of hits of each event that are stored, the most recent ones
 EDGES = option(0)  # number of internal events, the last ones: a delay passes a breakpoint
 INTERVALS = option(2)  # intervals between the nodes of a step
 NODES = option((0.0, 0.5, 1.0))
