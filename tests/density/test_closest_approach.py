@@ -158,8 +158,11 @@ def orbits_after(y, step):
     return y + step / 6 * (a + 2 * b + 2 * c + d)
 
 
-def least_distances(y, begin, until, step=0.01):
-    """Of orbits [variable, sample], from the target; between steps they are straight."""
+def least_distances(y, begin, until, step=0.02):
+    """Of orbits [variable, sample], from the target; between steps they are straight.
+
+    Where they are near, accelerations differ by 0.05 at most: the path is off by less than 3e-6.
+    """
     longer = round(begin / (4 * step))
     for _ in range(longer):
         y = orbits_after(y, begin / longer)
@@ -190,11 +193,10 @@ def crossing():
     """The state at time zero of an orbit that crosses that of the target at time one, beside it."""
     place = np.array([np.cos(1.0) + 0.01, np.sin(1.0) - 0.004])
     angle = 1.0 + np.pi / 2 + np.pi / 3
-    found = ergode.trajectories.integrate(
-        ORBIT, times=[1.0, 0.0], rtol=1e-12, device="cpu:1",
-        initial=dict(zip(ORBIT.variables, [*place, np.cos(angle), np.sin(angle)], strict=True)),
-    )  # fmt: skip
-    return found["state"].values[-1]
+    y = np.array([*place, np.cos(angle), np.sin(angle)])
+    for _ in range(200):
+        y = orbits_after(y, -0.005)
+    return y
 
 
 RADII = [0.002, 0.01, 0.03]

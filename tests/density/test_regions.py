@@ -152,7 +152,9 @@ def test_files_that_cannot_be(ball, tmp_path):
 def test_marginals_of_a_turned_grid_have_the_widths_of_their_variables():
     """Axes come by the size of their deviations: the first is that of the thin variable."""
     prior = ergode.Gaussian([0.0, 0.0], [1.0, 1e-6])
-    start = on_plane([[0, -1], [1, 0]], (0, 0), prior, [0], axes="principal")
+    start = on_plane(  # with noise, and so with the kernel of the test of units
+        [[0, -1], [1, 0]], (0, 0), prior, [0], axes="principal", process_noise=[1e-6, 1e-6]
+    )
     assert start["width"].values.tolist() == pytest.approx([5e-4, 0.5])
     curve = views.marginal(views.cells_at(start), "x")
     assert (curve > 0).all() and curve.sizes["x"] < 40

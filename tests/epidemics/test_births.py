@@ -19,9 +19,9 @@ INITIAL = {"unborn": UNBORN, "I": 2}
 TIMES = np.array([0.0, 8.0, 16.0, 24.0])
 
 
-def run(model=MODEL, initial=INITIAL, **options):
+def run(model=MODEL, initial=INITIAL, network=NETWORK, **options):
     given = {"times": TIMES, "replicates": 10_000, "seed": 3, "device": "cpu"}
-    return simulate(model, NETWORK, initial=initial, **given | options)
+    return simulate(model, network, initial=initial, **given | options)
 
 
 def alive(found):
@@ -45,9 +45,10 @@ def is_kendall(seen):
 
 @pytest.mark.parametrize("method", ["gillespie", "sellke"])
 def test_the_number_of_people_is_a_linear_birth_and_death_process(method):
-    # Nodes that are named take less time than nodes that are drawn.
-    named = {"unborn": np.arange(N, N + UNBORN), "I": [0, 1]}
-    is_kendall(alive(run(method=method, initial=named, include="entries")))
+    # A replicate takes a time for each node, more so for one that is drawn.
+    few = ergode.ContactNetwork.erdos_renyi(105, mean_degree=4, seed=1)
+    named = {"unborn": np.arange(N, 105), "I": [0, 1]}
+    is_kendall(alive(run(method=method, initial=named, network=few, include="entries")))
 
 
 @pytest.mark.parametrize("method", ["gillespie", "sellke"])
@@ -64,30 +65,26 @@ def test_people_who_are_ill_have_fewer_children(method):
 
 
 def test_points_of_a_sweep_are_single_runs():
-    """Also where nobody has children, or those who are ill have none."""
+    """Also where nobody has children, those who are ill have none, or others are unborn."""
 
     def model(rate, ill):
         return SIR.with_population(
             birth_rate={"S": rate, "I": rate * ill, "R": 1.5 * rate}, deaths=DEATH
         )
 
-    given = {"replicates": 50, "method": "gillespie", "include": "entries"}
-    points = {"rate": [0.0, 0.03, 0.06], "ill": [0.2, 0.2, 0.0]}
-    swept = run(model, parameters=points, **given)["count"]
-    for k, point in enumerate(zip(*points.values(), strict=True)):
-        np.testing.assert_array_equal(swept[k], run(model(*point), **given)["count"])
-    assert (swept.sel(compartment="unborn").values[0] == UNBORN).all()
-    assert not np.array_equal(swept[1], swept[2])
-
-
-def test_points_may_differ_in_who_is_unborn():
     def initial(first):
         return {"unborn": np.arange(first, first + 270), "I": [first + 275]}
 
     given = {"replicates": 50, "method": "gillespie", "include": "entries"}
-    swept = run(initial=initial, parameters={"first": [3, 20]}, **given)["count"]
-    for point, first in enumerate((3, 20)):
-        np.testing.assert_array_equal(swept[point], run(initial=initial(first), **given)["count"])
+    points = {
+        "rate": [0.0, 0.03, 0.06, 0.06], "ill": [0.2, 0.2, 0.0, 0.0], "first": [3, 3, 3, 20],
+    }  # fmt: skip
+    swept = run(model, initial, parameters=points, **given)["count"]
+    for k, (rate, ill, first) in enumerate(zip(*points.values(), strict=True)):
+        alone = run(model(rate, ill), initial(first), **given)["count"]
+        np.testing.assert_array_equal(swept[k], alone)
+    assert (swept.sel(compartment="unborn").values[0] == 270).all()
+    assert not np.array_equal(swept[1], swept[2]) and not np.array_equal(swept[2], swept[3])
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

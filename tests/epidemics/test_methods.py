@@ -64,12 +64,14 @@ def test_auto_takes_the_first_exact_method_of_the_table():
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_keeps_line_lists_as_its_record_says(name):
     sir = ergode.CompartmentModel.sir(transmission_rate=9.0, infectious=ergode.Exponential(mean=9))
+    # With weights it shares its kernels.
+    network = ergode.ContactNetwork.from_edges([0, 1, 2], [1, 2, 3], weights=np.ones(3))
     options = {"initial": {"I": np.array([0])}, "times": [0, 5], "output": "line_list"}
     if METHODS[name].line_lists:
-        assert simulate(sir, CONTACTS, method=name, device="cpu:1", **options).sizes["case"] > 0
+        assert simulate(sir, network, method=name, device="cpu:1", **options).sizes["case"] > 0
     else:
         with pytest.raises(ergode.PlanError, match="keeps no line lists"):
-            simulate(sir, CONTACTS, method=name, device="cpu:1", **options)
+            simulate(sir, network, method=name, device="cpu:1", **options)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -14,7 +14,7 @@ COMMON = {"times": range(0, 61, 5), "replicates": 3, "seed": 1, "device": "cpu"}
 
 def sir(rate, stay=7.5):
     return ergode.CompartmentModel.sir(
-        transmission_rate=rate, infectious=ergode.LogNormal(mean=stay, median=5)
+        transmission_rate=rate, infectious=ergode.Exponential(mean=stay)
     )
 
 

@@ -49,10 +49,10 @@ def test_models_and_measures_are_swept_together():
     """Points of equal measures share a launch; the others do not."""
     layers = with_layers(*NETWORK.edges(), N, half=np.arange(N) % 2)
 
-    def model(mean):  # calls for one point have the kernel of the test of dates
+    def model(mean):  # calls for one point have the kernel of the test of scenarios
         return ergode.CompartmentModel.seir(
-            transmission_rate=0.25, latent=ergode.LogNormal(mean=3, median=2),
-            infectious=ergode.LogNormal(mean=mean, median=3),
+            transmission_rate=0.25, latent=ergode.Exponential(mean=3),
+            infectious=ergode.Exponential(mean=mean),
         )  # fmt: skip
 
     def closure(reduction):

@@ -28,9 +28,7 @@ def large():
     return ergode.ContactNetwork.erdos_renyi(800_000, mean_degree=8, seed=5)
 
 
-@pytest.mark.parametrize(
-    ("rate", "final_size"), [(0.25, 0.995583), (0.05, 0.838212), (0.10, 0.964646), (0.03, 0.554363)]
-)
+@pytest.mark.parametrize(("rate", "final_size"), [(0.25, 0.995583), (0.03, 0.554363)])
 def test_final_size(large, rate, final_size):
     """The giant component's size, from a few seeds that add next to nothing.
 

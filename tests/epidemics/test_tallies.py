@@ -543,14 +543,14 @@ def test_layers_are_named():
         run(few(), include="layers")
 
 
-def ensembles(include, measures, model=HOSPITAL, **options):
+def ensembles(include, measures, **options):
     scenario = scenario_of(NETWORK, measures, include=include, strata="third")
     common = {
         "times": np.arange(61.0), "seed": 3, "device": devices.resolve("cpu:1"),
         "precision": "float64", **options,
     }  # fmt: skip
     initial = {"I": ergode.Seeds(20, age=2.0)}
-    return [kind(model, scenario, initial, **common) for kind in (EventEnsemble, WindowEnsemble)]
+    return [kind(HOSPITAL, scenario, initial, **common) for kind in (EventEnsemble, WindowEnsemble)]
 
 
 @pytest.mark.slow
@@ -565,11 +565,9 @@ def test_windows_count_the_same():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("measures", "model"), [(few, MEMORYLESS), (everything, HOSPITAL)],
-                         ids=["few", "everything"])  # fmt: skip
-def test_the_kernel_compiles_to_ptx(measures, model):
+def test_the_kernel_compiles_to_ptx():
     pytest.importorskip("numba.cuda")
-    ensemble = ensembles(("entries", "avoided"), measures(), model)[1]
+    ensemble = ensembles(("entries", "avoided"), everything())[1]
     assert ".entry" in ptx_of(ensemble, "float64")
 
 

@@ -28,4 +28,4 @@ def ptx_of(ensemble, precision, group=None):
         ensemble.seed,
     )  # fmt: skip
     arguments = epidemic, rows_from(0, group), 5, ensemble.width, queue, waiting, results, work
-    return cuda.ptx(kernel.compiled("cuda"), arguments, optimized=False)
+    return cuda.ptx(kernel.compiled("cuda"), arguments)  # as it is, it takes longer

@@ -124,7 +124,7 @@ def test_attributes_multiply_the_rate(contacts):
     model = ergode.CompartmentModel(
         ["S", "I", "R"],
         [ergode.Infection("S", "I", {"I": 2.0})],
-        [ergode.Progression("I", "R", ergode.LogNormal(mean=2.0, median=1.0))],
+        [ergode.Progression("I", "R", ergode.Exponential(mean=2.0))],
         susceptibility="susceptibility",
         infectivity="infectivity",
     )
@@ -151,7 +151,7 @@ def test_attributes_multiply_the_rate(contacts):
 
 def test_a_layer_factor_multiplies_the_rate(contacts):
     halved = ergode.ContactNetwork.from_layers({"work": contacts}, factors={"work": 0.5})
-    infectious = ergode.LogNormal(mean=7.5, median=5)
+    infectious = ergode.Exponential(mean=7.5)
     slow = ergode.CompartmentModel.sir(transmission_rate=0.5, infectious=infectious)
     slower = ergode.CompartmentModel.sir(transmission_rate=0.25, infectious=infectious)
     initial = {"I": [0, 1, 2]}

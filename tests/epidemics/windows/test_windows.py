@@ -241,20 +241,22 @@ def test_points_of_a_sweep_share_a_launch():
 
 
 @pytest.mark.parametrize(
-    ("precision", "computed"),
+    ("precision", "case"),
     [
-        ("float32", False),
-        pytest.param("float64", False, marks=pytest.mark.exhaustive),
-        ("float64", True),
+        ("float32", "sis"),
+        ("float32", "points"),
+        pytest.param("float64", "everything", marks=pytest.mark.exhaustive),
+        ("float64", "computed"),
     ],
 )
-def test_the_kernel_compiles_to_ptx(precision, computed):
+def test_the_kernel_compiles_to_ptx(precision, case):
     pytest.importorskip("numba.cuda")
     model, scenario, initial = everything(1.5)
     group = None
-    if computed:
-        model, scenario, initial = SIS, scenario_of(layered(400)), {"I": 5}
-    if precision == "float32":
+    if case in ("sis", "computed"):
+        network = NETWORK if case == "sis" else layered(400)
+        model, scenario, initial = SIS, scenario_of(network), {"I": 5}
+    if case == "points":
         initial["I1"] = ergode.Seeds(5, age=1.5)
         group = points(model, initial)
     ensemble = WindowEnsemble(
