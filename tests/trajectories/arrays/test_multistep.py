@@ -63,6 +63,7 @@ def test_pivots_in_a_band_and_in_a_full_matrix(reach):
         np.testing.assert_allclose(states, exact, atol=2e-5)
 
 
+@pytest.mark.exhaustive
 def test_named_variables_with_a_feed_that_jumps_and_an_event():
     """What is fed decays, and is taken away at 0.8; a fast variable follows it."""
     feed = ergode.interpolant([0.0, 3.0], [1.0, 0.2], "steps")
