@@ -80,7 +80,7 @@ def test_one_tank_is_a_tank_and_the_first_of_several_is_one(tmp_path):
     alone = integrate(DECAY, reactor=StirredTank({"A": 2.0}, 0.5), **options)
     one = integrate(DECAY, reactor=StirredTank({"A": 2.0}, 0.5, tank_count=1), **options)
     np.testing.assert_array_equal(alone["concentration"], one["concentration"])
-    assert "tank_count" not in one.attrs
+    assert "tank_count" not in one.attrs and "mass_ratio" not in one
     chain = StirredTank({"A": 2.0}, [0.5, 1e-9, 1e30], tank_count=3)
     three = integrate(DECAY, reactor=chain, **options)["concentration"]
     np.testing.assert_allclose(three[0], alone["concentration"][0], rtol=1e-7)

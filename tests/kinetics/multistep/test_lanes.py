@@ -7,7 +7,6 @@ import pytest
 
 import ergode
 from ergode.kinetics import ignition_delay, integrate
-from ergode.kinetics.multistep import runner
 from ergode.kinetics.multistep.lanes import LANES
 
 CPU = ergode.Device("cpu:1")
@@ -96,36 +95,6 @@ def test_a_zone_whose_numbers_overflow_leaves_its_neighbours_alone(hydrogen):
     assert found["status"].values[bad] != 0
     assert_same(found.isel(zone=zones != bad), expected, zones != bad)
     assert_same(run(hydrogen, np.array([bad]), **given), found, [bad])
-
-
-@pytest.mark.slow
-def test_a_zone_that_fails_leaves_its_neighbours_alone(monkeypatch):
-    """With rate k x^2 the solution of 2 x -> 3 x is 1 / (1 / x_0 - k t): some reach infinity.
-
-    Each zone has the rate constant of its own temperature.
-    """
-    monkeypatch.setattr(runner, "_FEWEST_UNKNOWNS", 1)
-    law = ergode.Arrhenius(1 / 300.0, 1.0, 0.0)
-    network = ergode.ReactionNetwork({"x": 1.0}, [ergode.Reaction("2 x -> 3 x", rate_constant=law)])
-    k = np.linspace(0.8, 1.2, COUNT)
-    start = np.where(np.arange(COUNT) % 3 == 1, 1.0, np.linspace(0.05, 0.3, COUNT))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ergode.ErgodeWarning)
-        found = integrate(
-            network, times=[0.0, 0.5, 2.0], initial={"x": start}, method="bdf", rtol=1e-8,
-            device=CPU, temperature=300.0 * k,
-        )  # fmt: skip
-        few = integrate(
-            network, times=[0.0, 0.5, 2.0], initial={"x": start}, method="bdf", rtol=1e-8,
-            device=CPU, temperature=300.0 * k, max_steps=5,
-        )  # fmt: skip
-    values, fails = found["concentration"].values[:, :, 0], start == 1.0
-    np.testing.assert_array_equal(found["status"].values != 0, fails)
-    np.testing.assert_allclose(values[:, 1], 1 / (1 / start - 0.5 * k), rtol=1e-6)
-    last = 1 / (1 / start - 2.0 * k)
-    np.testing.assert_allclose(values[~fails, 2], last[~fails], rtol=3e-6)
-    assert np.isnan(values[fails, 2]).all()
-    assert (few["status"] == int(ergode.Status.TOO_MANY_STEPS)).all()
 
 
 WALL = ergode.kinetics.Wall(RNG.uniform(1e4, 2e5, COUNT), 400.0, RNG.uniform(0.1, 3.0, COUNT))
