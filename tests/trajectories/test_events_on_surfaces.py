@@ -117,8 +117,9 @@ def check_starts(form, options):
 
     The last is lowered below the ground, which stops it too.
     """
-    _, found = fly(form, [*STARTS, (2.1, 0.0)], stopping(form), end=0.25, **options)
+    states, found = fly(form, [*STARTS, (2.1, 0.0)], stopping(form), end=0.25, **options)
     np.testing.assert_array_equal(found["status"], Status.STOPPED)
+    assert np.isnan(states).all()
     np.testing.assert_array_equal(
         found["event_count"],
         [
@@ -203,27 +204,41 @@ def clock(t, y, p):
 
 
 def dead_band(t, y, p):
-    """Zero from 2 to 3."""
-    return min(y[0] - 2.0, 0.0) + max(y[0] - 3.0, 0.0)
+    """Zero from 2 to 3, and below it then."""
+    return max(2.0 - y[0], 0.0) + min(3.0 - y[0], 0.0)
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-@pytest.mark.parametrize("first", [0.0, 0.37])
-def test_a_function_that_is_zero_over_a_stretch_crosses_where_the_stretch_begins(terminal, first):
+def below(t, y, p):
+    return -y[0]
+
+
+def far(t, y, p):
+    return y[0] + 9.0
+
+
+def ticking(surface, ends, first, end):
+    """Events of a clock, as many and of the same kinds as in `stopping`: one kernel."""
+    events = [
+        event(far, -1, "lower", name="a"),
+        event(surface if ends else far, -1, terminal=True, name="b"), event(surface, -1, name="c"),
+        event(far, 1, name="d"), event(far, 0, name="e"), event(far, -1, "toggle", name="f"),
+    ]  # fmt: skip
     field = ergode.VectorField(clock, ["height", "speed"], ["restitution"])
     found = ergode.trajectories.integrate(
-        field, times=[0, 4], initial={"height": first, "speed": 0.0}, max_step=0.7,
-        parameters={"restitution": 0.0}, device="cpu", record=4,
-        events=[ZeroCrossing(dead_band, 1, terminal=terminal, name="band")],
+        field, times=[0, end], initial={"height": first, "speed": 0.0}, max_step=0.7,
+        parameters={"restitution": 0.0}, device="cpu", record=4, events=events, method="tsit5",
     )  # fmt: skip
-    assert found["event_count"].item() == 1
-    assert found["event_time"].values[0, 0] == pytest.approx(2.0 - first, abs=1e-12)
+    return found["event_count"].values, found["event_time"].values[:3, 0]
+
+
+@pytest.mark.parametrize("first", [0.0, 0.37])
+def test_a_function_that_is_zero_over_a_stretch_crosses_where_the_stretch_begins(first):
+    for ends in (False, True):
+        counts, times = ticking(dead_band, ends, first, 4)
+        assert counts.tolist() == [0, int(ends), 1, 0, 0, 0]
+        assert times[1 + (not ends) :] == pytest.approx(2.0 - first, abs=1e-12)
 
 
 def test_an_event_at_the_start_has_its_time():
-    field = ergode.VectorField(clock, ["height", "speed"], ["restitution"])
-    found = ergode.trajectories.integrate(
-        field, times=[0, 1], initial={"height": 0.0, "speed": 0.0}, device="cpu",
-        parameters={"restitution": 0.0}, record=4, events=[ZeroCrossing(height, 1, terminal=True)],
-    )  # fmt: skip
-    assert set(found["event_time"].values[np.isfinite(found["event_time"].values)]) <= {0.0}
+    times = ticking(below, True, 0.0, 1)[1]
+    assert set(times[np.isfinite(times)]) <= {0.0}

@@ -95,25 +95,25 @@ def summed(t, y, p):
 
 
 @pytest.mark.filterwarnings("ignore::ergode.AccuracyWarning")
-@pytest.mark.parametrize("method", ["tsit5", "rk4", "flow"])
-def test_one_function_of_any_number_of_parameters(method):
+@pytest.mark.parametrize("counts", [(1, 2, 3), pytest.param((40,), marks=pytest.mark.exhaustive)])
+def test_one_function_of_any_number_of_parameters(counts):
     """Its text is the same for all numbers, also beyond the room of a kernel."""
-    for count in (1, 2, 3, 40):
+    for count in counts:
         names = tuple(f"k{j}" for j in range(count))
-        if method == "flow":
-            found = ergode.density.propagate(
-                ergode.VectorField(summed, ["x", "y"], names),
-                ergode.Gaussian((2.0, 0.0), (0.01, 0.01)), times=TIMES, scheme="flow",
-                parameters=dict.fromkeys(names, 0.1), device="cpu:1", keep="none",
-            )["mean"].isel(time=-1)[0]  # fmt: skip
-        else:
-            step = {"step": 0.01} if method == "rk4" else {}
-            field = ergode.VectorField(summed, ["x", "y"], names)
-            found = ergode.trajectories.integrate(
-                field, times=TIMES, initial={"x": 2.0, "y": [0.0, 1.0]}, method=method,
-                parameters=dict.fromkeys(names, 0.1), device="cpu:1", **step,
-            ).state.isel(time=-1, trajectory=0).sel(variable="x")  # fmt: skip
-        assert float(found) == pytest.approx(2.0 * math.exp(-0.1 * count), rel=1e-5)
+        field, parameters = ergode.VectorField(summed, ["x", "y"], names), dict.fromkeys(names, 0.1)
+        density = ergode.density.propagate(
+            field, ergode.Gaussian((2.0, 0.0), (0.01, 0.01)), times=TIMES, scheme="flow",
+            parameters=parameters, device="cpu:1", keep="none",
+        )["mean"].isel(time=-1)[0]  # fmt: skip
+        found = [
+            ergode.trajectories.integrate(
+                field, times=TIMES, initial={"x": 2.0, "y": [0.0, 1.0]}, parameters=parameters,
+                device="cpu:1", **how,
+            ).state.isel(time=-1, trajectory=0).sel(variable="x")
+            for how in ({"method": "tsit5"}, {"method": "rk4", "step": 0.01})
+        ]  # fmt: skip
+        for one in (density, *found):
+            assert float(one) == pytest.approx(2.0 * math.exp(-0.1 * count), rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,28 @@ def test_fields_of_arrays_share_a_kernel():
     assert modules() <= before
 
 
+def far(t, y, p):
+    return y[0] + 9.0
+
+
+def lowered(t, y, p):
+    y[0] = y[0] - 1.0
+
+
 def test_what_is_watched_of_arrays_shares_a_kernel():
+    """Also with `test_events_on_surfaces`, whose events are of the same kinds."""
+    crossing = ergode.trajectories.ZeroCrossing
+    others = [
+        crossing(far, -1, name="first"), crossing(far, -1, lowered, name="second"),
+        crossing(far, -1, lowered, name="third"), crossing(far, 1, name="fourth"),
+    ]  # fmt: skip
+
     def crossing_time(names, function):
         field = ergode.VectorField(component=decay, variables=("y", 12), parameters=names)
-        event = ergode.trajectories.ZeroCrossing(function, terminal=True)
         found = ergode.trajectories.integrate(
             field, times=TIMES, initial={"y": np.ones(12)}, parameters=dict.fromkeys(names, 0.5),
-            events=[event], method="tsit5", rtol=1e-9, atol=1e-9, device="cpu:1",
+            events=[*others, crossing(function, -1)], method="tsit5", rtol=1e-9, atol=1e-9,
+            device="cpu:1",
         )  # fmt: skip
         return float(found.event_time.min())
 
