@@ -49,12 +49,12 @@ def ring(n, **other):
                               parameters=["F"])  # fmt: skip
 
 
-def reaction(rows, columns, kind="linear"):
+def reaction(rows, columns, kind="linear", drive=(KNOTS, DRIVE)):
     return ergode.VectorField(
         component={"u": reaction_u, "v": reaction_v}, parameters=["Du", "Dv", "f", "k"],
         variables={"u": (rows, columns), "v": (rows, columns)},
         constants={
-            "source": np.linspace(0, 1, columns), "drive": ergode.interpolant(KNOTS, DRIVE, kind)
+            "source": np.linspace(0, 1, columns), "drive": ergode.interpolant(*drive, kind)
         },
     )  # fmt: skip
 
@@ -400,15 +400,12 @@ def test_a_table_that_ends_before_the_run_is_refused():
                                constants={"drive": ergode.interpolant(KNOTS, DRIVE)})  # fmt: skip
     with pytest.raises(ergode.ModelError, match="'drive' is a table from 0 to 1, but times are"):
         integrate(field, times=[0.0, 1.5], initial={"x": 0.0}, device="cpu")
-    late = ergode.VectorField(
-        component=whole_table,
-        variables=("x", 3),
-        constants={"drive": ergode.interpolant([0, 0.6], [1, 0])},
-    )
+    late = reaction(2, 4, drive=([0, 0.6], [1, 0]))
+    given = {"initial": {"u": 0.0, "v": 0.0}, "parameters": dict.fromkeys(late.parameters, 0.1),
+             "device": "cpu"}  # fmt: skip
     with pytest.raises(ergode.ModelError, match=r"0 to 0\.6, but times are from 0 to 0\.7"):
-        integrate(late, times=[0.0, 0.7], initial={"x": 0.0}, device="cpu")
-    integrate(late, times=[0.0, 0.1 + 0.2 + 0.3], initial={"x": 0.0}, device="cpu",
-              method="euler", step=0.1)  # one rounding  # fmt: skip
+        integrate(late, times=[0.0, 0.7], **given)
+    integrate(late, times=[0.0, 0.1 + 0.2 + 0.3], **given, method="euler", step=0.1)  # one rounding
     for times, values, said in (
         ([0.0, 1.0, 1.0], [0.0] * 3, "times\\[2\\] = 1 follows"), ([0.0], [1.0], "has shape"),
         ([0.0, 1.0], [0.0, np.nan], "values\\[1\\] of an interpolant is nan"),

@@ -38,6 +38,14 @@ def ring_of(n):
 
 ALONE = {"rate": -1.0, "coupling": 0.0, "first": 1.0, "second": 0.7}
 MIXED = {"rate": -1.2, "coupling": 0.4, "first": 1.0, "second": 0.5}
+# Watched in all of them, so that runs of one method have one kernel: extrema and mean of a
+# delayed value, and when it rises above a line.
+WATCHED = {
+    "observables": [
+        kind(lambda t, y, yd, p: yd[0][0], name=kind.__name__) for kind in (Maximum, Minimum, Mean)
+    ],
+    "events": [ZeroCrossing(lambda t, y, yd, p: yd[0][0] - 0.5 * t - 0.45, name="above")],
+}
 HOW = {
     "tsit5": ("tsit5", TIGHT),
     "rk4": ("rk4", {"step": 0.1, "device": "cpu"}),
@@ -70,7 +78,7 @@ def test_the_method_of_steps(n, how):
     start = np.linspace(0.5, 1.0, n)
     found = integrate(
         ring_of(n), times=[0.0, 0.7, 2.0], initial={"x": start}, method=method,
-        parameters=ergode.grid(**{**ALONE, "first": taus}), **options,
+        parameters=ergode.grid(**{**ALONE, "first": taus}), **options, **WATCHED,
     )  # fmt: skip
     assert (found["status"] == Status.DONE).all()
     exact = [[start * by_steps(1.0, tau, t) for t in (0, 0.7, 2)] for tau in taus]
@@ -119,7 +127,8 @@ def test_sweeps_and_threads_change_no_bit():
 
 
 def test_a_history_that_outgrows_its_ring_is_followed_again(monkeypatch):
-    run = {"times": [0.0, 3.0], "initial": {"x": [0.4, 0.7]}, "parameters": MIXED, **TIGHT}
+    run = {"times": [0.0, 3.0], "initial": {"x": [0.4, 0.7]}, "parameters": MIXED, **TIGHT,
+           **WATCHED}  # fmt: skip
     whole = integrate(ring_of(2), method="tsit5", **run)
     for name in ("_SLOTS", "_SLOTS_MOST"):
         monkeypatch.setattr(delayed, name, 4)
@@ -134,27 +143,16 @@ def test_a_history_that_outgrows_its_ring_is_followed_again(monkeypatch):
 
 
 def watched(tau, rate, end, **how):
-    """Extrema and mean of a delayed value, and when it rises above a line.
-
-    x' is `rate` times the delayed value, which is 0 before x begins at 1.
-    """
-    field = ergode.VectorField(
-        component=lambda i, t, y, yd, p: p[1] * yd[0][i], variables=("x", 2),
-        parameters=["tau", "rate"], delays=[("x", "tau")],
-    )  # fmt: skip
+    """x' is `rate` times the delayed value, which is 0 before x begins at 1."""
     return integrate(
-        field, times=[0.0, end], initial={"x": 1.0}, history=lambda i, t: 0.0, device="cpu",
-        parameters={"tau": tau, "rate": rate}, **how, observables=[
-            kind(lambda t, y, yd, p: yd[0][1], name=kind.__name__)
-            for kind in (Maximum, Minimum, Mean)
-        ],
-        events=[ZeroCrossing(lambda t, y, yd, p: yd[0][1] - 0.5 * t - 0.45, name="above")],
+        ring_of(2), times=[0.0, end], initial={"x": 1.0}, history=lambda i, t: 0.0, device="cpu",
+        parameters={"rate": rate, "coupling": 0.0, "first": tau, "second": 9.0}, **how, **WATCHED,
     )  # fmt: skip
 
 
 def test_observables_of_delayed_values_that_jump_do_not_overshoot():
     """The delayed value jumps from the history to the initial value: its extrema are those two."""
-    seen = watched(0.25, 0.0, 2.0, method="rk4", step=0.1)["observed"].values
+    seen = watched(0.25, 0.0, 2.0, method="tsit5")["observed"].values
     np.testing.assert_allclose(seen, [1.0, 0.0, 1.75 / 2.0], atol=1e-12)
 
 
@@ -316,6 +314,7 @@ def test_groups_of_cuda_threads_compute_the_same(case, monkeypatch):
     found = integrate(
         ring_of(5), times=times, initial={"x": start}, method=method, device="cpu", **how,
         parameters=dict(zip(("rate", "coupling", "first", "second"), parameters, strict=True)),
+        **WATCHED,
     )  # fmt: skip
     np.testing.assert_allclose(np.moveaxis(states, -1, 0), found["x"].values, rtol=1e-9, atol=1e-9)
 
