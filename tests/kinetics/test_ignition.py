@@ -201,7 +201,8 @@ def test_a_mixture_that_still_heats_ever_faster_has_not_ignited(hydrogen):
 
 def test_mistaken_units_are_told(hydrogen):
     moles = {"H2": 2.0, "O2": 1.0, "AR": 3.76}
-    options = {"times": [0.0, 1e-9], "temperature": 600.0, "device": "cpu", "initial": moles}
+    options = {"times": [0.0, 1e-9], "temperature": 600.0, "device": "cpu", "initial": moles,
+               "heating": "constant-volume"}  # fmt: skip
     with pytest.warns(ergode.AccuracyWarning, match="concentrations .* a gas of 3.4e"):
         ergode.kinetics.integrate(hydrogen, **options)
     with pytest.warns(ergode.AccuracyWarning, match="pressure is in dyn/cm2"):

@@ -218,33 +218,6 @@ def test_how_a_zone_can_fail(hydrogen):
     assert np.isnan(blown["concentration"].values[0, 2, 0])
 
 
-STROKE = np.linspace(0.0, 0.03, 13)
-VOLUME = ergode.kinetics.Trajectory(STROKE, 0.55 + 0.45 * np.cos(np.pi * STROKE / 0.03))
-WORK = [
-    {"heating": "given-volume", "volume": VOLUME, "temperature": [390.0, 410.0]},
-    {"heating": "given-volume", "volume": VOLUME, "temperature": [400.0, 430.0],
-     "wall": ergode.kinetics.Wall([2e4, 5e4], [350.0, 300.0], 2.0)},
-    {"heating": "given-pressure", "temperature": [390.0, 420.0],
-     "pressure": lambda time: 1e6 * (1.0 + 10.0 * np.sin(50.0 * time) ** 2)},
-    {"heating": "constant-pressure", "temperature": [1020.0, 1100.0],
-     "wall": ergode.kinetics.Wall(3e5, 400.0, [1.0, 4.0])},
-]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:NASA polynomials")
-@pytest.mark.parametrize("given", WORK)
-def test_work_and_heat_from_outside_are_those_of_the_rosenbrock_method(hydrogen, given):
-    """Kinks of a volume, a smooth pressure, walls; the error falls with the tolerance."""
-    options = {"times": np.linspace(0.0, 0.04, 6), "initial": MIXTURE, "device": CPU}
-    options |= {"pressure": 1e6} | given
-    exact = integrate(hydrogen, method="rodas4", rtol=1e-7, **options)
-    for rtol in (1e-4, 1e-6):
-        found = integrate(hydrogen, method="bdf", rtol=rtol, **options)
-        np.testing.assert_allclose(found["temperature"], exact["temperature"], rtol=50 * rtol)
-        assert (found["status"] == 0).all() and found["conservation_error"].max() < 1e-10
-
-
 @pytest.mark.slow
 def test_a_gas_that_only_cools_to_a_hot_wall_and_back_needs_few_steps(hydrogen):
     """A stiff wall: its time is 1e-8 of the run, and steps grow beyond it."""
@@ -260,24 +233,6 @@ def test_a_gas_that_only_cools_to_a_hot_wall_and_back_needs_few_steps(hydrogen):
 
 
 @pytest.mark.slow
-def test_a_temperature_over_time_is_that_of_the_rosenbrock_method(hydrogen):
-    """With a jump; the volume is constant."""
-    hot = ergode.kinetics.Trajectory(
-        [0.0, 1e-4, np.nextafter(1e-4, 1.0), 2e-4, 4e-4], [1500.0, 1400.0, 1700.0, 1600.0, 1900.0]
-    )
-    options = {
-        "times": [0.0, 1e-4, 1.5e-4, 4e-4], "initial": MIXTURE, "pressure": 1e6,
-        "temperature": hot, "device": CPU,
-    }  # fmt: skip
-    exact = integrate(hydrogen, method="rodas4", rtol=1e-8, **options)
-    found = integrate(hydrogen, method="bdf", rtol=1e-7, **options)
-    amounts = exact["concentration"].values
-    np.testing.assert_allclose(
-        found["concentration"], amounts, rtol=1e-5, atol=1e-9 * amounts.max()
-    )
-
-
-@pytest.mark.slow
 def test_sunlight_over_time_is_that_of_radau():
     """A radical that follows the sunlight within a tenth of a second, through a night."""
     network = ergode.ReactionNetwork(
@@ -285,7 +240,8 @@ def test_sunlight_over_time_is_that_of_radau():
         [
             ergode.Reaction("A -> B", rate_constant=ergode.Photolysis(1e-3, 1.0)),
             ergode.Reaction("B -> A", rate_constant=10.0),
-            ergode.Reaction("B -> C", rate_constant=1e-2),
+            # The sum is kept. Formulas make its kernel that of the cells of air in `test_lanes`.
+            ergode.Reaction("B -> C", rate_constant=ergode.RateExpression("0.01 * (A + B + C)")),
         ],
     )
     times, sun = np.linspace(0.0, 129600.0, 7), ergode.kinetics.daylight
