@@ -177,9 +177,9 @@ def test_a_periodic_variable_is_drawn_around_its_mean():
         return (p[0] + 0.0 * y[0],)
 
     found = ergode.density.propagate(
-        ergode.VectorField(rotor, ["angle"], ["speed"]), ergode.Gaussian([0.0], [0.2]),
-        times=[0, 3.0], parameters={"speed": 1.0}, periodic={"angle": 2 * math.pi},
-        process_noise=[0.01], width=0.1, device="cpu:1",
+        ergode.VectorField(rotor, ["angle"], ["speed"]), ergode.Gaussian([3.0], [0.23]),
+        times=[0], parameters={"speed": 1.0}, periodic={"angle": 2 * math.pi}, width=0.1,
+        device="cpu:1",
     )  # fmt: skip
     (line,) = ergode.plots.density(found).lines
     places, heights = line.get_data()
