@@ -240,7 +240,7 @@ def test_sunlight_over_time_is_that_of_radau():
         [
             ergode.Reaction("A -> B", rate_constant=ergode.Photolysis(1e-3, 1.0)),
             ergode.Reaction("B -> A", rate_constant=10.0),
-            # The sum is kept. Formulas make its kernel that of the cells of air in `test_lanes`.
+            # The sum is kept.
             ergode.Reaction("B -> C", rate_constant=ergode.RateExpression("0.01 * (A + B + C)")),
         ],
     )
