@@ -119,10 +119,10 @@ def test_concentrations_and_parameters():
         compartments={"cell": 2.0}, parameters={"mu": 3.0},
     )  # fmt: skip
     found = rare_event(
-        network, level="X", target=20.0, times=[0, 6], paths=200, repetitions=100,
+        network, level="X", target=14.0, times=[0, 6], paths=100, repetitions=100,
         parameters={"mu": 1.0}, initial={"X": 4.0}, device="cpu",
     )  # fmt: skip
-    assert_is(found, passage_law(10.0, 1.0, 8, 40, [6.0])[0])
+    assert_is(found, passage_law(10.0, 1.0, 8, 28, [6.0])[0])
 
 
 def test_errors_are_those_of_many_calls_and_no_estimate_is_biased():
