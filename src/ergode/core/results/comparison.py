@@ -140,6 +140,9 @@ def _as_dataset(given: Any, where: str) -> xarray.Dataset:
     return given
 
 
+_TALLY = "tally"  # the dim whose labels in common are compared: scenarios have other measures
+
+
 def _differences(
     baseline: xarray.Dataset, scenario: xarray.Dataset, levels: list[float], where: str
 ) -> xarray.Dataset:
@@ -161,6 +164,11 @@ def _differences(
         one, other = baseline[name], scenario[name]
         if one.dtype.kind not in "iuf" or REPLICATE not in other.dims:
             continue
+        if _TALLY in one.dims and _TALLY in other.dims:
+            names = [label for label in one[_TALLY].values if label in other[_TALLY].values]
+            if not names:
+                continue
+            one, other = (each.sel({_TALLY: names}) for each in (one, other))
         _check_labels(one, other, f"{where}: '{name}'")
         difference = (other.astype(float) - one.astype(float)).transpose(*other.dims)
         count = difference.notnull().sum(REPLICATE)
