@@ -49,9 +49,9 @@ class Testing(Intervention):
         that a node takes part, by an attribute; each is drawn once in a replicate.
     capacity : int or Calendar, optional
         Without a `rate`: tests in each `period`, negative ones included: a number, or whole numbers
-        that change at times or dates.  A series of pandas is taken as a Calendar.  Waiting nodes
-        are tested when a period begins: counts between whole periods include both ends, so take
-        ``times`` between them to see the tests of each.
+        that change at times or dates.  A series of pandas is taken as a Calendar.  Nodes that
+        wait are tested at the moment a period begins, and counts at that time include them: to see
+        the tests of each period, take ``times`` between these moments.
     period : float
         With a `capacity`: its period [time].  Periods begin with the start of the measure; if that
         is a Trigger, with the first of ``times``.
