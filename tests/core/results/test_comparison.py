@@ -86,6 +86,12 @@ def test_nothing_to_compare_is_refused():
         ergode.compare(result(), {"one": result()}, quantiles=[2.0])
 
 
+def test_runs_with_dates_are_compared_in_days():
+    dates = np.datetime64("2025-03-01") + np.arange(3)
+    base, other = (result(seed).assign_coords(date=("time", dates)) for seed in (1, 2))
+    assert ergode.compare(base, other).attrs["time_unit"] == "days"
+
+
 def test_tallies_in_common_are_compared():
     """Scenarios have other measures; a result without any tally in common has the rest."""
 

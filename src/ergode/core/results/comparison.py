@@ -107,6 +107,7 @@ def compare(
         )
     found.attrs = {
         "replicates": int(first.sizes[REPLICATE]),
+        **({"time_unit": "days"} if "date" in first.coords else {}),
         **{
             key: first.attrs[key]
             for key in ("engine", "model", "time_unit", *_SHARED)
