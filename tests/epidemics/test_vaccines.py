@@ -212,7 +212,7 @@ def test_what_time_steps_do_not_take():
         ),
         (lambda: ergode.Vaccination(leaky=False, waning=DAY), "waning goes with a leaky vaccine"),
         (lambda: ergode.Vaccination(dose_rate=-5), "dose_rate is -5; expected a number, 0 or more"),
-        (lambda: ergode.Vaccination(dose_rate=0), "dose_rate is 0.0; expected a finite number abo"),
+        (lambda: ergode.Vaccination(dose_rate=float("inf")), "inf; expected a finite number, 0 or"),
         (lambda: ergode.Vaccination(dose_rate=float("nan")), "dose_rate is nan; expected"),
         (lambda: ergode.Vaccination(dose_rate=5, rollout=3), "a rollout and a dose_rate; expected"),
         (lambda: ergode.Vaccination(priority="age"), "priority is for doses one after another"),

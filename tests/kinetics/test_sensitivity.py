@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from both_devices import on_both
 from kernel_cases import FORMULAS, burning
+from scipy.integrate import solve_ivp
 
 import ergode
 from ergode.kinetics import ignition_delay, integrate, sensitivities
@@ -116,6 +117,58 @@ def test_a_factor_multiplies_every_kind_of_coefficient(law):
     assert np.abs(one["concentration"] / plain["concentration"] - 1.0).max() > 1e-4
 
 
+def day():
+    """Emission by a table, photolysis by a curve, and a loss that is a formula of an amount."""
+    return ergode.ReactionNetwork(
+        {"A": 1.0, "B": 0.5},
+        [
+            ergode.Reaction("0 -> A", rate_constant="emitted", name="emission"),
+            ergode.Reaction("A -> B", rate_constant="2 * light", name="photolysis"),
+            ergode.Reaction("2 B -> A", rate_constant="slow", name="return"),
+            ergode.Reaction(
+                "A -> 0", rate_constant=ergode.RateExpression("loss * (1 + B)"), name="loss"
+            ),
+        ],
+        parameters={"emitted": 0.0, "light": 0.0, "slow": 1.0, "loss": 0.1},
+    )
+
+
+@pytest.mark.parametrize("method", ["auto", "bdf"])
+def test_curves_and_formulas_have_the_sensitivities_of_scipy(method):
+    """Two zones; tables by zone, a function of time and numbers; differences by hand."""
+    knots, table = np.array([0.0, 1.0, 2.0]), np.array([[0.2, 1.0, 0.1], [2.0, 0.0, 1.0]])
+    found = sensitivities(
+        integrate, day(), times=[0.0, 0.7, 2.0], rtol=1e-8, method=method, device="cpu",
+        parameters={
+            "emitted": ergode.kinetics.Trajectory(knots, table), "slow": 0.7, "loss": 0.3,
+            "light": lambda t: 1.0 + np.sin(t),
+        },
+    )  # fmt: skip
+
+    def ends(zone, factors):
+        def slope(t, y):
+            a, b = y
+            made, lit, back, lost = factors * [
+                np.interp(t, knots, table[zone]), 2.0 * (1.0 + np.sin(t)) * a, 0.7 * b * b,
+                0.3 * (1.0 + b) * a,
+            ]  # fmt: skip
+            return [made - lit + back - lost, lit - 2.0 * back]
+
+        options = {"rtol": 1e-10, "atol": 1e-12, "t_eval": [0.7, 2.0], "max_step": 0.1}
+        return np.log(solve_ivp(slope, (0.0, 2.0), [1.0, 0.5], **options).y.T)
+
+    step = np.log(1.02)
+    assert found["reaction"].values.tolist() == ["emission", "photolysis", "return", "loss"]
+    for zone in range(2):
+        for k in range(4):
+            up, down = np.ones(4), np.ones(4)
+            up[k], down[k] = 1.02, 1.0 / 1.02
+            expected = (ends(zone, up) - ends(zone, down)) / (2.0 * step)
+            np.testing.assert_allclose(
+                found["concentration_sensitivity"][k, zone, 1:], expected, atol=2e-5
+            )
+
+
 def delay_of_cantera(file, hot, mixture, number, factor, wait):
     gas = ct.Solution(file)
     gas.TPX = hot, ct.one_atm, mixture
@@ -212,12 +265,19 @@ REFUSED = [
         "reactions has 2; expected names, or numbers below 2",
     ),
     (
-        lambda: sensitivities(integrate, FORMULAS, times=[0, 1], reactions=[0]),
-        "which can have no factor: it is a RateExpression",
+        lambda: sensitivities(
+            integrate, gas(), times=[0, 1], reactions=[1], temperature=1e3, pressure=1e6,
+            initial={"H2": 1},
+        ),
+        "which can have no factor: it follows from detailed balance",
+    ),
+    (
+        lambda: sensitivities(integrate, chain(), times=[0, 1], rate_factors=[1.0, 1.0]),
+        "rate_factors is given; sensitivities make factors of their own",
     ),
     (
         lambda: sensitivities(integrate, chain(), times=[0, 1], parameters={"k": 1.0}),
-        "parameters is given; sensitivities are those of the network as it is",
+        "parameters has 'k', which the network does not have",
     ),
     (
         lambda: integrate(chain(), times=[0, 1], rate_factors=[1.0]),
@@ -238,7 +298,7 @@ REFUSED = [
         lambda: integrate(
             FORMULAS, times=[0, 1], rate_factors=np.ones((2, 3)), parameters={"k": [1.0, 2.0]}
         ),
-        "rate_factors has several rows, and parameters or initial amounts are swept",
+        "parameters or initial amounts are swept; expected one of them, or a Trajectory with a row",
     ),
 ]  # fmt: skip
 

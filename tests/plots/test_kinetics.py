@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 import ergode
 from ergode import plots
+from ergode.plots.kinetics import _atom_flows
 
 NUCLEI = ["4He", "12C", "16O"]
 
@@ -120,6 +121,62 @@ def test_flow_graph_draws_what_is_left_of_forward_and_backward(ax):
     ends = [(arrow.xyann, arrow.xy) for arrow in arrows]
     # The strongest is drawn last; what is a billionth of it is not drawn.
     assert ends == [(names["B"], names["C"]), (names["B"], names["A"])]
+
+
+def test_atoms_flow_from_reactants_to_products_by_their_shares():
+    """CH4 -> CH3 + H, and 2 CH3 -> C2H6 back; what leaves a molecule is what its reactions use."""
+    row = (2.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    made = {
+        "CH4": {"C": 1, "H": 4},
+        "CH3": {"C": 1, "H": 3},
+        "H": {"H": 1},
+        "C2H6": {"C": 2, "H": 6},
+    }
+    network = ergode.ReactionNetwork(
+        [
+            ergode.Species(k, thermochemistry=ergode.NasaPolynomials(row, row, 1e3, atoms))
+            for k, atoms in made.items()
+        ],
+        [
+            ergode.Reaction("CH4 -> CH3 + H", rate_constant=1.0),
+            ergode.Reaction("2 CH3 -> C2H6", rate_constant=1.0),
+            ergode.Reaction("C2H6 -> 2 CH3", rate_constant=1.0),
+        ],
+    )
+    values = np.array([4.0, 1.0, 3.0])
+    rates = xarray.Dataset({"rate": (("zone", "reaction"), [values])})
+
+    def arrows(element):
+        ax = plots.flux_graph(network, rates, element=element, ax=Figure().subplots())
+        where = {text.xy: text.get_text() for text in ax.texts if text.get_text()}
+        drawn = [text for text in ax.texts if text.arrow_patch is not None]
+        return [(where[one.xyann], where[one.xy]) for one in drawn]
+
+    assert set(arrows("C")) == {("CH4", "CH3"), ("C2H6", "CH3")}
+    assert set(arrows("H")) == {("CH4", "CH3"), ("CH4", "H"), ("C2H6", "CH3")}
+    flows = _atom_flows(network, values, "H")
+    assert flows == pytest.approx({("CH4", "CH3"): 12, ("CH4", "H"): 4, ("C2H6", "CH3"): 12})
+    with pytest.raises(
+        ergode.PlanError, match="no species has the element 'N'; the network has C, H"
+    ):
+        plots.flux_graph(network, rates, element="N")
+
+
+def test_days_have_an_even_axis_of_hours_or_days():
+    hours = np.arange(0.0, 73.0)
+    dataset = xarray.Dataset(
+        {"concentration": (("zone", "time", "species"), np.ones((1, 73, 1)))},
+        coords={"time": 3600.0 * hours, "species": ["O3"]},
+        attrs={"time_unit": "s"},
+    )
+
+    def drawn(**options):
+        ax = plots.abundances(dataset, ax=Figure().subplots(), **options)
+        return ax.get_xscale(), ax.get_yscale(), ax.get_xlabel(), ax.lines[0].get_xdata()[-1]
+
+    assert drawn() == ("linear", "log", "time [h]", 72.0)
+    assert drawn(time_unit="days", yscale="linear") == ("linear", "linear", "time [days]", 3.0)
+    assert drawn(xscale="log") == ("log", "log", "time since the start [s]", 72 * 3600.0)
 
 
 SYMBOLS = re.findall(

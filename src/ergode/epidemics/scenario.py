@@ -305,7 +305,10 @@ def _included(
                 f"{len(interventions or ())}"
             )
     if MEASURES in given and not interventions:
-        raise PlanError("include='measures' counts what interventions do, but there are none")
+        raise PlanError(
+            "include='measures' counts what interventions do, but there are none; leave it out of "
+            "the baseline: ergode.compare takes what results have in common"
+        )
     return tuple(one for one in get_args(Include) if one in given)
 
 

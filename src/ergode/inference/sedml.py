@@ -70,21 +70,27 @@ class SedResult:
     plots: Mapping[str, tuple[tuple[str, str, bool, bool], ...]]
 
     def plot(self) -> dict[str, Any]:
-        """A figure of matplotlib for each plot of the file."""
+        """A figure of matplotlib for each plot of the file; a colour for each curve of it."""
         import matplotlib.pyplot as plt
 
         figures = {}
         for name, curves in self.plots.items():
             figure, axes = plt.subplots()
-            for x, y, log_x, log_y in curves:
+            for number, (x, y, log_x, log_y) in enumerate(curves):
                 across, up = np.broadcast_arrays(self.data[x], self.data[y])
-                lines = axes.plot(
-                    across.reshape(-1, across.shape[-1]).T, up.reshape(-1, up.shape[-1]).T
-                )
-                lines[0].set_label(y)
+                across, up = (one.reshape(-1, one.shape[-1]) for one in (across, up))
+                # Single curves lie on top of those of many realizations.
+                many = len(up) > 1
+                thin = {"linewidth": 0.6, "alpha": max(0.15, len(up) ** -0.5), "zorder": 1}
+                style = thin if many else {"zorder": 3}
+                lines = axes.plot(across.T, up.T, color=f"C{number}", **style)
+                lines[0].set_label(f"{y} ({len(up):,})" if many else y)
                 axes.set_xscale("log" if log_x else "linear")
                 axes.set_yscale("log" if log_y else "linear")
-            axes.legend()
+            axes.set_xlabel(", ".join(dict.fromkeys(x for x, *_ in curves)))
+            axes.set_ylabel(", ".join(dict.fromkeys(y for _, y, *_ in curves)))
+            for handle in axes.legend(frameon=False).get_lines():
+                handle.set_alpha(1.0)
             figures[name] = figure
         return figures
 

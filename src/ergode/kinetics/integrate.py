@@ -306,18 +306,20 @@ def integrate(
     values: dict[str, np.ndarray] = {}
     scaling = None if rate_factors is None else scaling_of(network, mechanism, rate_factors)
     if scaling is not None and np.asarray(rate_factors).ndim > 1:
-        if layout is not None:
+        if layout is not None and layout.dims:
             raise ModelError(
                 "rate_factors has several rows, and parameters or initial amounts are swept; "
-                "expected one of them"
+                "expected one of them, or a Trajectory with a row for each zone"
             )
-        layout = Layout((POINT,), (len(scaling),), {}, {})
+        numbers = {} if layout is None else layout.rows
+        same = {name: np.repeat(row, len(scaling)) for name, row in numbers.items()}
+        layout = Layout((POINT,), (len(scaling),), {}, same)
     if layout is None:
         zones = zones_of(network, mechanism, initial=initial, **conditions)
     else:
         zones, values = swept_zones(network, mechanism, layout, initial, conditions)
     if scaling is not None:
-        zones = scaled_zones(zones, mechanism, scaling)
+        zones, mechanism = scaled_zones(zones, mechanism, scaling)
     if mechanism.nuclear:
         nuclei, history = zones.amounts[:, : len(network.species)], zones.history
         electrons = nuclei @ mechanism.thermo.charge

@@ -1,7 +1,8 @@
 """Factors of rate coefficients: each zone has its own prefactors of exponentials.
 
 A factor multiplies all exponentials of a reaction. So both limits of a falloff are multiplied, the
-reduced pressure stays, and the coefficient is multiplied.
+reduced pressure stays, and the coefficient is multiplied. The program of a coefficient that is a
+formula ends with a multiplication by a parameter of the zone.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from ergode.core.arguments import as_numbers
+from ergode.core.compiler.programs import Operation
 from ergode.core.errors import ModelError
 from ergode.kinetics.conditions import Zones
 from ergode.kinetics.network.to_tables import Mechanism
 from ergode.kinetics.physics import third_bodies
-from ergode.kinetics.tables import UNSWEPT
+from ergode.kinetics.tables import UNSWEPT, Formulas
 from ergode.models.reactions.network import ReactionNetwork
 
 
@@ -33,7 +35,6 @@ def owners_of(mechanism: Mechanism) -> tuple[np.ndarray, dict[int, str]]:
     slots = np.full(rates.slot_count, -1)
     slots[:count] = np.arange(count)
     fixed = dict.fromkeys(rates.reverse.tolist(), "it follows from detailed balance")
-    fixed |= dict.fromkeys(rates.formulas.reaction.tolist(), "it is a RateExpression")
     fixed |= dict.fromkeys(rates.plasma.weak_reaction.tolist(), "it has a weak table")
     for i, k in enumerate(rates.third_body_reaction.tolist()):
         low, kind = int(rates.third_body_low[i]), int(rates.third_body_kind[i])
@@ -52,7 +53,7 @@ def owners_of(mechanism: Mechanism) -> tuple[np.ndarray, dict[int, str]]:
 
 
 def scaling_of(network: ReactionNetwork, mechanism: Mechanism, given: Any) -> np.ndarray:
-    """Factors of all exponentials, shape [point_count, set_count].
+    """Checked factors of all reactions, shape [point_count, reaction_count].
 
     Raises
     ------
@@ -74,20 +75,49 @@ def scaling_of(network: ReactionNetwork, mechanism: Mechanism, given: Any) -> np
             f"rate_factors of '{name}' is {rows[tuple(bad[0])]:g}; expected finite numbers, 0 or "
             "more"
         )
-    owners, fixed = owners_of(mechanism)
+    _, fixed = owners_of(mechanism)
     for k in np.flatnonzero((rows != 1.0).any(axis=0)).tolist():
         if k in fixed:
             raise ModelError(
                 f"rate_factors of '{network.reactions.name_of(k)}' is not 1, but {fixed[k]}; "
                 "expected 1"
             )
-    return np.where(owners < 0, 1.0, rows[:, owners])
+    return rows
 
 
-def scaled_zones(zones: Zones, mechanism: Mechanism, scaling: np.ndarray) -> Zones:
-    """Zones, point by point, with factors of their exponentials."""
-    factors = zones.history.factors
+def scaled_zones(
+    zones: Zones, mechanism: Mechanism, scaling: np.ndarray
+) -> tuple[Zones, Mechanism]:
+    """Zones, point by point, with factors of their coefficients, and tables that read these."""
+    history, each = zones.history, zones.count // len(scaling)
+    factors = history.factors
     if factors is UNSWEPT:
         factors = np.tile(mechanism.rates.prefactor, (zones.count, 1))
-    factors = factors * np.repeat(scaling, zones.count // len(scaling), axis=0)
-    return replace(zones, history=zones.history._replace(factors=factors))
+    owners, _ = owners_of(mechanism)
+    own = np.where(owners < 0, 1.0, scaling[:, owners])
+    history = history._replace(factors=factors * np.repeat(own, each, axis=0))
+    formulas = mechanism.rates.formulas
+    scaled = np.flatnonzero((scaling[:, formulas.reaction] != 1.0).any(axis=0))
+    if scaled.size:
+        columns = np.repeat(scaling[:, formulas.reaction[scaled]], each, axis=0)
+        history = history._replace(parameters=np.hstack([history.parameters, columns]))
+        rates = mechanism.rates._replace(formulas=_multiplied(formulas, scaled))
+        mechanism = replace(mechanism, rates=rates)
+    return replace(zones, history=history), mechanism
+
+
+def _multiplied(formulas: Formulas, scaled: np.ndarray) -> Formulas:
+    """Formulas of which some end with a multiplication by a further input each."""
+    ends = np.repeat(formulas.start[scaled + 1], 2)
+    inputs = formulas.input_count + np.arange(scaled.size)
+    steps = np.tile(np.array([Operation.VARIABLE, Operation.MULTIPLY]), scaled.size)
+    arguments = np.stack([inputs, np.zeros_like(inputs)], axis=1).ravel()
+    longer = np.zeros(formulas.start.size, formulas.start.dtype)
+    longer[scaled + 1] = 2
+    return formulas._replace(
+        start=formulas.start + np.cumsum(longer, dtype=longer.dtype),
+        operation=np.insert(formulas.operation, ends, steps),
+        argument=np.insert(formulas.argument, ends, arguments),
+        input_count=formulas.input_count + scaled.size,
+        depth=max(formulas.depth, 2),
+    )

@@ -28,6 +28,7 @@ from ergode.kinetics.ignition import ignition_delay
 from ergode.kinetics.integrate import integrate
 from ergode.kinetics.network.to_tables import to_tables
 from ergode.kinetics.rate_factors import owners_of
+from ergode.kinetics.sweep import parted
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.sweep import POINT
 
@@ -84,13 +85,16 @@ def sensitivities(
     network : ReactionNetwork
     reactions : sequence of str or int, optional
         Names or numbers of reactions; the default is all that can have a factor. Those by detailed
-        balance, a `RateExpression`, weak tables, `Chebyshev` and `LinearBurke` cannot.
+        balance, weak tables, `Chebyshev` and `LinearBurke` cannot. Each takes two further reactors.
     relative_step : float
         The bias of the difference is proportional to its square, and the noise of the integration
         to its inverse.
     **arguments
-        Of the call, such as temperature and pressure, with one value or many. Use an `rtol` of 1e-6
-        or less.
+        Of the call, such as temperature and pressure, with one value or many; `parameters` of
+        `integrate` are numbers, functions of time, or a `Trajectory`, also with a row for each
+        zone. The noise of a sensitivity is of the order of `rtol` over 2 `relative_step`: use an
+        `rtol` of 1e-6 or less, for cells of air with ``method="bdf"``. ``progress=True`` shows
+        the progress.
 
     Returns
     -------
@@ -128,13 +132,13 @@ def sensitivities(
         )
     if not isinstance(network, ReactionNetwork):
         raise ModelError(f"network is {type(network).__name__}; expected a ReactionNetwork")
-    for name in ("rate_factors", "parameters"):
-        if arguments.get(name) is not None:
-            raise ModelError(f"{name} is given; sensitivities are those of the network as it is")
+    if arguments.get("rate_factors") is not None:
+        raise ModelError("rate_factors is given; sensitivities make factors of their own")
     if number("relative_step", relative_step, above=0) >= 1.0:
         raise PlanError(f"relative_step is {relative_step!r}; expected a number below 1")
     step = math.log1p(relative_step)
-    chosen = _chosen(network, reactions)
+    _, drives = parted(network, arguments.get("parameters"))
+    chosen = _chosen(network, reactions, tuple(drives))
     factors = np.ones((1 + 2 * len(chosen), len(network.reactions)))
     for place, k in enumerate(chosen):
         factors[1 + 2 * place, k], factors[2 + 2 * place, k] = math.exp(step), math.exp(-step)
@@ -167,12 +171,14 @@ def sensitivities(
     )  # fmt: skip
 
 
-def _chosen(network: ReactionNetwork, reactions: Sequence[str | int] | None) -> list[int]:
-    """Numbers of reactions.
+def _chosen(
+    network: ReactionNetwork, reactions: Sequence[str | int] | None, driven: tuple[str, ...]
+) -> list[int]:
+    """Numbers of reactions; `driven` are parameters that change in time.
 
     Raises a ModelError if one is unknown, or can have no factor.
     """
-    _, fixed = owners_of(to_tables(network))
+    _, fixed = owners_of(to_tables(network, None, driven))
     count = len(network.reactions)
     if reactions is None:
         return [k for k in range(count) if k not in fixed]

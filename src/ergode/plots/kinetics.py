@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ergode.core.arguments import names_in
+from ergode.core.arguments import choice, names_in
 from ergode.core.errors import PlanError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LABELLED = 12
-_NAMED_IN_GRAPH = 16
 _NUCLEUS = re.compile(r"(\d+)([A-Za-z]+)|([A-Za-z]+)(\d+)")
 _DECADES = 10
 _SMALLEST_FONT = 4.5  # [points]; smaller letters cannot be read
 _LARGEST_SCALE = 2.0
+_STRONGEST = 24  # arrows between molecules
+_SECONDS = {"min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0, "days": 86400.0}
+_COARSE = (("days", 4 * 86400.0), ("h", 2 * 3600.0))  # units, and the times from which they serve
 _LONG, _BESIDE = 3.0, 2.0  # of an arrow that is curved, and rows beside the arrows [nuclei]
 
 
@@ -41,9 +43,11 @@ def abundances(
     zone: int = 0,
     species: Sequence[str] | None = None,
     time_unit: str | None = None,
+    xscale: Literal["linear", "log"] | None = None,
+    yscale: Literal["linear", "log"] = "log",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw amounts of species over time, both on logarithmic axes.
+    """Draw amounts of species over time.
 
     Parameters
     ----------
@@ -55,6 +59,12 @@ def abundances(
         Species to draw; all if not given, with labels on the most abundant.
     time_unit : str, optional
         Unit of the axis of time; that of the model if not given, or seconds where rates have units.
+        Seconds are converted to ``"min"``, ``"h"`` or ``"days"``.
+    xscale : {"linear", "log"}, optional
+        Scale of the axis of time. The default is linear where `times` are evenly spaced, with
+        seconds as hours or days if there are many; otherwise logarithmic, from the first time on.
+    yscale : {"linear", "log"}
+        Scale of the amounts.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure if not given.
 
@@ -79,13 +89,20 @@ def abundances(
     chosen = names_in("species", species, names)
     if values.ndim < 2:
         raise PlanError("abundances are drawn over time, and the dataset has one time")
+    times = np.asarray(dataset["time"], float)
+    choice("xscale", xscale, (None, "linear", "log"))
+    choice("yscale", yscale, ("linear", "log"))
+    nuclear = "mass_number" in dataset.coords
+    steps = np.diff(times)
+    even = steps.size > 2 and np.allclose(steps, steps[0], rtol=1e-6, atol=0.0)
+    level = xscale == "linear" or (xscale is None and bool(even))
     ax = ax or new_axes()
-    time = np.asarray(dataset["time"], float) - float(dataset["time"][0])
-    shown = time > 0
+    second, label = _time_axis(dataset, nuclear, time_unit, level)
+    time = (times if level else times - times[0]) / second
+    shown = time >= time[0] if level else time > 0
     peaks = {one: np.nanmax(values[:, names.index(one)]) for one in chosen}
     ranked = sorted(chosen, key=lambda one: -peaks[one])
     named = {one: k for k, one in enumerate(ranked[:_LABELLED])}
-    nuclear = "mass_number" in dataset.coords
     for one in reversed(ranked):
         curve = values[shown, names.index(one)]
         if one in named:
@@ -96,10 +113,11 @@ def abundances(
         else:
             ax.plot(time[shown], curve, linewidth=0.6, color="#9aa3ad", alpha=0.6, zorder=1)
     top = max(peaks.values(), default=1.0) or 1.0
-    ax.set(xscale="log", yscale="log", ylim=(top * 10.0**-_DECADES, 2 * top))
+    limits = (0.0, 1.05 * top) if yscale == "linear" else (top * 10.0**-_DECADES, 2 * top)
+    ax.set(xscale="linear" if level else "log", yscale=yscale, ylim=limits)
     if shown.any():
         ax.set_xlim(time[shown][0], time[shown][-1])
-    ax.set_xlabel(_time_label(dataset, nuclear, time_unit))
+    ax.set_xlabel(label)
     ax.set_ylabel(_amount_label(dataset, name))
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(
@@ -206,7 +224,8 @@ def flux_graph(
     rates: xarray.Dataset,
     *,
     zone: int = 0,
-    smallest: float = 1e-3,
+    element: str | None = None,
+    smallest: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw net fluxes between species (forward minus reverse) as arrows.
@@ -214,7 +233,7 @@ def flux_graph(
     Nuclei are placed on the chart of nuclides. Only the part with fluxes is shown. An arrow
     connects the heaviest nuclei of the two sides of a reaction. Arrows are thinner where squares
     are small, and those across several nuclei are curved. Other species are placed by a spring
-    layout; arrows connect every reactant with every product.
+    layout; arrows connect every reactant with every product, or follow the atoms of an `element`.
 
     Parameters
     ----------
@@ -223,15 +242,24 @@ def flux_graph(
         From `ergode.kinetics.reaction_rates`, for the same network.
     zone : int
         Index of the zone.
-    smallest : float
-        Fluxes below this fraction of the largest are omitted.
+    element : str, optional
+        Of molecules with NASA polynomials: the arrows are flows of atoms of this element, such as
+        ``"C"``. Each product of a reaction takes the atoms of each reactant in proportion to its
+        own.
+    smallest : float, optional
+        Fluxes below this fraction of the largest are omitted. The default is 1e-3; and between
+        molecules at most the 24 strongest are drawn.
     ax : matplotlib.axes.Axes, optional
 
     Raises
     ------
     PlanError
-        The dataset does not have the rates of this network; or networkx, which the spring layout
-        needs, is not installed.
+        The dataset does not have the rates of this network; no species has the element; or
+        networkx, which the spring layout needs, is not installed.
+
+    References
+    ----------
+    J. Revel et al., J. Phys. Chem. 98, 5692 (1994), for flows of atoms.
 
     Examples
     --------
@@ -249,29 +277,34 @@ def flux_graph(
 
     if "rate" not in rates or rates.sizes.get("reaction") != len(network.reactions):
         raise PlanError("the dataset has no rate of every reaction of the network")
-    flows = _flows(network, np.asarray(_one(rates["rate"], "zone", zone)))
-    top = max(flows.values(), default=0.0)
-    flows = {pair: flow for pair, flow in flows.items() if flow > smallest * top}
+    values = np.asarray(_one(rates["rate"], "zone", zone))
+    flows = _flows(network, values) if element is None else _atom_flows(network, values, element)
     nuclear = all(one.mass_number is not None for one in network.species)
+    top = max(flows.values(), default=0.0)
+    least = 1e-3 if smallest is None else smallest
+    flows = {pair: flow for pair, flow in flows.items() if flow > least * top}
+    if smallest is None and not nuclear and flows:
+        ranked = sorted(flows.items(), key=lambda item: -item[1])
+        flows = dict(ranked[:_STRONGEST])
+        least = min(min(flows.values()) / top, 0.1)
     places = _chart_places(network, flows) if nuclear else _spring_places(flows)
     ax = ax or new_axes(_size_for(places) if nuclear else SIZE)
     cell = _frame_nuclei(ax, places) if nuclear else 16.0
     unit = "mol/(g s)" if nuclear else "concentration / time"
     if any(isinstance(one.thermochemistry, Molecule) for one in network.species):
         unit = "mol/(cm³ s)"
-    _put_arrows(ax, flows, places, cell, smallest, nuclear)
+    _put_arrows(ax, flows, places, cell, least, nuclear)
     figure: Any = ax.figure
-    colours = _colours_of(flows, smallest)
-    figure.colorbar(ScalarMappable(*colours), ax=ax, label=f"net flux [{unit}]")
+    colours = _colours_of(flows, least)
+    what = "net flux" if element is None else f"net flux of {element}"
+    figure.colorbar(ScalarMappable(*colours), ax=ax, label=f"{what} [{unit}]")
     if nuclear:
         for x, y in places.values():
             corner = (x - 0.5, y - 0.5)
             ax.add_patch(Rectangle(corner, 1, 1, facecolor="#e9edf1", edgecolor="white", zorder=0))
         return quiet(ax)
-    for name in _busiest(flows):  # a molecule is drawn as its label
-        ax.annotate(
-            name, places[name], ha="center", va="center", fontsize=7, color="#16202b", zorder=5
-        )
+    for name, place in places.items():  # a molecule is drawn as its label
+        ax.annotate(name, place, ha="center", va="center", fontsize=7, color="#16202b", zorder=5)
     across, along = zip(*places.values(), strict=True) if places else ((0.0,), (0.0,))
     ax.set_xlim(min(across) - 0.12, max(across) + 0.12)
     ax.set_ylim(min(along) - 0.12, max(along) + 0.12)
@@ -331,13 +364,34 @@ def _flows(network: ReactionNetwork, rates: np.ndarray) -> dict[tuple[str, str],
     return {pair: flow for pair, flow in net.items() if flow > 0}
 
 
-def _busiest(flows: dict[tuple[str, str], float]) -> list[str]:
-    """The species with the largest flux through them."""
-    through: dict[str, float] = {}
-    for pair, flow in flows.items():
-        for name in pair:
-            through[name] = through.get(name, 0.0) + flow
-    return sorted(through, key=lambda one: -through[one])[:_NAMED_IN_GRAPH]
+def _atom_flows(
+    network: ReactionNetwork, rates: np.ndarray, element: str
+) -> dict[tuple[str, str], float]:
+    """Positive net flow of an element's atoms of every pair of species."""
+    atoms = np.array([float(_elements(one).get(element, 0.0)) for one in network.species])
+    if not atoms.any():
+        known = sorted({one for species in network.species for one in _elements(species)})
+        raise PlanError(
+            f"no species has the element '{element}'; the network has {', '.join(known) or 'none'}"
+        )
+    names = [one.name for one in network.species]
+    moved = network.stoichiometry.multiply(atoms[:, None]).tocsc()
+    both = np.zeros((len(names), len(names)))
+    for k, rate in enumerate(rates):
+        part = slice(moved.indptr[k], moved.indptr[k + 1])
+        rows, counts = moved.indices[part], moved.data[part]
+        lost, made = np.maximum(-counts, 0.0), np.maximum(counts, 0.0)
+        if lost.sum() > 0.0 and made.sum() > 0.0:
+            share = made / max(lost.sum(), made.sum())
+            both[np.ix_(rows, rows)] += rate * np.outer(lost, share)
+    net = both - both.T
+    return {(names[i], names[j]): float(net[i, j]) for i, j in np.argwhere(net > 0.0).tolist()}
+
+
+def _elements(species: Any) -> Mapping[str, float]:
+    """Atoms of a molecule, by element; none of other species."""
+    found: Mapping[str, float] = getattr(species.thermochemistry, "composition", {})
+    return found
 
 
 def _chart_places(
@@ -432,12 +486,20 @@ def _one(array: xarray.DataArray, dim: str, index: int) -> xarray.DataArray:
     return array.isel({dim: index}) if dim in array.dims else array
 
 
-def _time_label(dataset: xarray.Dataset, nuclear: bool, time_unit: str | None) -> str:
-    """Label of the first axis of a result, with its unit."""
+def _time_axis(
+    dataset: xarray.Dataset, nuclear: bool, time_unit: str | None, level: bool
+) -> tuple[float, str]:
+    """What the times of a result are divided by, and the label of the axis, with its unit."""
     if dataset.attrs.get("reactor") == "plug flow":
-        return "distance from the inlet [cm]"
-    seconds = "s" if nuclear or "pressure" in dataset else None
-    return time_label(dataset, time_unit or seconds, "time since the start")
+        return 1.0, "distance from the inlet [cm]"
+    own = "s" if nuclear or "pressure" in dataset else dataset.attrs.get("time_unit")
+    if own == "s" and level and time_unit is None:
+        span = float(np.ptp(dataset["time"].values))
+        time_unit = next((unit for unit, least in _COARSE if span >= least), None)
+    second = _SECONDS.get(time_unit or "", 1.0) if own == "s" else 1.0
+    return second, time_label(
+        dataset, time_unit or own, "time" if level else "time since the start"
+    )
 
 
 def _amount_label(dataset: xarray.Dataset, name: str) -> str:

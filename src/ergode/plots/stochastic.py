@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_CURVES = 40
+_FAINT, _BAND = 3, (0.05, 0.95)  # curves behind a band, and its quantiles
 
 
 def realizations(
@@ -40,11 +41,14 @@ def realizations(
 ) -> Axes:
     """Draw amounts over time: realizations as steps, or the mean with a band.
 
+    Of more than 40 realizations, a few are drawn faintly, with the mean and a band from 5 % to
+    95 %.
+
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `ergode.stochastic.simulate`, with the output ``"trajectories"`` (at most 40 are
-        drawn) or ``"statistics"`` (with a band of one standard deviation); or from
+        From `ergode.stochastic.simulate`, with the output ``"trajectories"`` or
+        ``"statistics"`` (with a band of one standard deviation); or from
         `ergode.stochastic.probabilities` (the same band).
     species : sequence of str, optional
         Species to draw; all if not given.
@@ -90,15 +94,17 @@ def realizations(
             draw_band(ax, times, mean, (mean - width, mean + width), number, name)
             continue
         rows = without_failures(dataset)["amount"].sel(species=name).values
-        if quantiles is not None:
-            low, high = np.quantile(rows, quantiles, axis=0)
+        many = len(rows) > _MOST_CURVES
+        if quantiles is not None or many:
+            low, high = np.quantile(rows, quantiles or _BAND, axis=0)
             draw_band(ax, times, rows.mean(axis=0), (low, high), number, name)
+        if quantiles is not None:
             continue
-        shown, fade = _few_of(rows)
+        shown, fade = (rows[:_FAINT], 0.35) if many else _few_of(rows)
         for k, row in enumerate(shown):
             ax.plot(
-                times, row, lw=0.8, alpha=fade, drawstyle="steps-post",
-                label=name if k == 0 else None, **curve_style(number),
+                times, row, lw=0.5 if many else 0.8, alpha=fade, drawstyle="steps-post",
+                label=name if k == 0 and not many else None, **curve_style(number),
             )  # fmt: skip
     _say_what_is_missing(dataset, ax)
     ax.set_xlabel(time_label(dataset, time_unit))

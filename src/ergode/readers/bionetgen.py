@@ -279,8 +279,11 @@ class _Reader:
                     del words[0]
                 self.blocks[block].append(_Line(number, words))
             elif not _SETTINGS.match(line):
-                error = self.error(number, f"'{line[:60]}' is outside of all blocks")
-                if not _ACTION.match(line):
+                action = _ACTION.match(line)
+                what = "an action" if action else "outside of all blocks"
+                more = ", and only those that generate and run one network are taken"
+                error = self.error(number, f"'{line[:60]}' is {what}{more if action else ''}")
+                if not action:
                     raise error
                 self.odd.append(error)
         if started:

@@ -193,6 +193,7 @@ class _Reader:
         self.everywhere: dict[str, float] = {}
         self.factor = 1.0
         self.equations: list[_Item] = []
+        self.unknown: dict[str, str] = {}  # names in rates without a value: what to say of each
         for item in _items(path, set(), []):
             self._take(item)
         if not self.equations:
@@ -244,6 +245,12 @@ class _Reader:
             for k, item in enumerate(self.equations, 1)
             for one in self._reactions(k, item, declared)
         ]
+        if len(self.unknown) > 1:
+            first = next(iter(self.unknown.values()))
+            every = ", ".join(f"'{name}'" for name in self.unknown)
+            raise ReadError(f"{first}; unknown are {len(self.unknown)} names in all: {every}")
+        if self.unknown:
+            raise ReadError(*self.unknown.values())
         for name in self.initial:
             if name not in self.species:
                 raise ReadError(f"{self.path}: #INITVALUES has '{name}', which is not a species")
@@ -256,6 +263,7 @@ class _Reader:
                 reactions,
                 self.parameters,
                 name=self.path.stem,
+                time_unit="s",
             )
 
     def _amount(self, name: str, fixed: bool) -> float:
@@ -331,13 +339,16 @@ class _Reader:
                     return [self._coefficient(one) for one in (dark, light)]
             return [self._coefficient(formula)]
         if unknown:
-            name = next((k for k, v in _names_of(law).items() if v == unknown[0]), unknown[0])
-            more = ", or a formula of TEMP and SUN" if "(" in name else ""
-            raise ReadError(
-                f"{where}: the rate '{' '.join(law.split())}' uses '{name}'; give its value{more}: "
-                f"parameters={{'{name}': ...}}, or the species that it adds up: "
-                f"sums={{'{name}': [...]}}"
-            )
+            written = {v: k for k, v in _names_of(law).items()}
+            for name in (written.get(one, one) for one in unknown):
+                more = ", or a formula of TEMP and SUN" if "(" in name else ""
+                self.unknown.setdefault(
+                    name,
+                    f"{where}: the rate '{' '.join(law.split())}' uses '{name}'; give its value"
+                    f"{more}: parameters={{'{name}': ...}}, or the species that it adds up: "
+                    f"sums={{'{name}': [...]}}",
+                )
+            return []
         if several:
             return [self._proportional(formula, several[0])]
         return [formula]

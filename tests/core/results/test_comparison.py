@@ -84,3 +84,24 @@ def test_nothing_to_compare_is_refused():
         ergode.compare(result(), {})
     with pytest.raises(ergode.PlanError, match="between 0 and 1"):
         ergode.compare(result(), {"one": result()}, quantiles=[2.0])
+
+
+def test_runs_with_dates_are_compared_in_days():
+    dates = np.datetime64("2025-03-01") + np.arange(3)
+    base, other = (result(seed).assign_coords(date=("time", dates)) for seed in (1, 2))
+    assert ergode.compare(base, other).attrs["time_unit"] == "days"
+
+
+def test_tallies_in_common_are_compared():
+    """Scenarios have other measures; a result without any tally in common has the rest."""
+
+    def counted(names, value):
+        measures = ("replicate", "tally"), np.full((8, len(names)), value)
+        return result().assign(measures=measures).assign_coords(tally=names)
+
+    base = counted(["tests", "doses"], 1.0)
+    found = ergode.compare(base, counted(["doses", "beds"], 4.0))
+    assert found["tally"].values.tolist() == ["doses"] and found["measures"].values.tolist() == [
+        3.0
+    ]
+    assert "measures" not in ergode.compare(base, counted(["beds"], 4.0))

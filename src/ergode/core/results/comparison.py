@@ -107,6 +107,7 @@ def compare(
         )
     found.attrs = {
         "replicates": int(first.sizes[REPLICATE]),
+        **({"time_unit": "days"} if "date" in first.coords else {}),
         **{
             key: first.attrs[key]
             for key in ("engine", "model", "time_unit", *_SHARED)
@@ -140,6 +141,9 @@ def _as_dataset(given: Any, where: str) -> xarray.Dataset:
     return given
 
 
+_TALLY = "tally"  # the dim whose labels in common are compared: scenarios have other measures
+
+
 def _differences(
     baseline: xarray.Dataset, scenario: xarray.Dataset, levels: list[float], where: str
 ) -> xarray.Dataset:
@@ -161,6 +165,11 @@ def _differences(
         one, other = baseline[name], scenario[name]
         if one.dtype.kind not in "iuf" or REPLICATE not in other.dims:
             continue
+        if _TALLY in one.dims and _TALLY in other.dims:
+            names = [label for label in one[_TALLY].values if label in other[_TALLY].values]
+            if not names:
+                continue
+            one, other = (each.sel({_TALLY: names}) for each in (one, other))
         _check_labels(one, other, f"{where}: '{name}'")
         difference = (other.astype(float) - one.astype(float)).transpose(*other.dims)
         count = difference.notnull().sum(REPLICATE)

@@ -83,7 +83,8 @@ def measure_table(cases: xarray.Dataset) -> pandas.DataFrame:
         NaN if these go on at the last time, and for all else. Nodes that never become cases are
         listed too, so that rows add up to the counts. What happened before the first time has that
         time. If nodes have names, there is ``node_name``; if the simulation had an origin, a column
-        of dates follows ``time`` and ``end``; in a sweep there is ``point``.
+        of dates follows ``time`` and ``end``; in a sweep there is ``point``. For names of measures,
+        ``table["measure"].map(dict(enumerate(["tests", "masks"])))``.
 
     Raises
     ------

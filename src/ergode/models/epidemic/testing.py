@@ -40,7 +40,8 @@ class Testing(Intervention):
     isolation : float
         Duration of an isolation [time].  A positive test meanwhile prolongs it.
     reduction : float
-        Fraction by which isolation reduces transmission from and to a node.
+        Fraction by which isolation reduces transmission from and to a node.  A contact of two
+        isolated nodes is reduced once; those of several measures are multiplied.
     duration : float
         Duration of the measure after its start [time].
     among : str or ByAttribute, optional
@@ -48,7 +49,9 @@ class Testing(Intervention):
         that a node takes part, by an attribute; each is drawn once in a replicate.
     capacity : int or Calendar, optional
         Without a `rate`: tests in each `period`, negative ones included: a number, or whole numbers
-        that change at times or dates.  A series of pandas is taken as a Calendar.
+        that change at times or dates.  A series of pandas is taken as a Calendar.  Nodes that
+        wait are tested at the moment a period begins, and counts at that time include them: to see
+        the tests of each period, take ``times`` between these moments.
     period : float
         With a `capacity`: its period [time].  Periods begin with the start of the measure; if that
         is a Trigger, with the first of ``times``.

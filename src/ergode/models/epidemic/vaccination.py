@@ -63,7 +63,7 @@ class Vaccination(Intervention):
         replicate.
     dose_rate : float or Calendar, optional
         Doses per unit of time, in place of a rollout: a number, or numbers that change at times or
-        dates [1 / time]. A series of pandas is taken as a Calendar.
+        dates [1 / time]; with 0 none are given. A series of pandas is taken as a Calendar.
     interval : float or sequence of float, optional
         Time from each dose of a node to its next dose [time]. With a `dose_rate` this is the least
         time.
@@ -240,9 +240,9 @@ class Vaccination(Intervention):
                 )
         else:
             given = number_of("Vaccination", "dose_rate", given)
-            if not 0 < given < math.inf:
+            if not 0 <= given < math.inf:
                 raise ModelError(
-                    f"Vaccination: dose_rate is {given!r}; expected a finite number above zero, or "
+                    f"Vaccination: dose_rate is {given!r}; expected a finite number, 0 or more, or "
                     "a Calendar"
                 )
         object.__setattr__(self, "dose_rate", given)
