@@ -33,9 +33,8 @@ def test_a_panel_for_each_scenario(count):
         assert len(ax.collections) == 2
         assert ax.get_title(loc="left") == f"tests {number} a day"
         assert ax.get_ylim() == figure.axes[0].get_ylim()
-    title = figure.get_suptitle()
-    assert title.startswith("difference in cumulative infections")
-    assert title.endswith("median, 50 % and 95 % of 40 pairs of replicates")
+    assert figure.get_supylabel().startswith("difference in cumulative infections")
+    assert figure.get_suptitle().endswith("median, 50 % and 95 % of 40 pairs of replicates")
 
 
 def test_a_row_for_each_scenario_without_time():

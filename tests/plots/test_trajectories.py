@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import xarray
+from matplotlib.figure import Figure
 
 import ergode
-from ergode.plots import trajectories
+from ergode.plots import fitted, trajectories
 
 
 def rotation(t, y, p):
@@ -59,3 +61,35 @@ def test_bad_input_is_an_error(result):
         trajectories(result, variables=["z"])
     with pytest.raises(ergode.PlanError, match="no variable 'state'"):
         trajectories(result.drop_vars("state"))
+
+
+def test_bands_are_quantiles(result):
+    ax = trajectories(result, variables=["y"], bands=True)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), result["state"][:, :, 1].mean("frequency"))
+    assert len(ax.collections) == 2
+    with pytest.raises(ergode.PlanError, match="bands has no effect"):
+        trajectories(result, phase=("x", "y"), bands=True)
+
+
+def test_a_fit_has_data_curves_and_residuals():
+    values = np.array([[1.0, 0.5, 0.2], [2.0, np.nan, 0.4]])
+    dims = ("trajectory", "time", "variable")
+    found = xarray.Dataset(
+        {
+            "state": (dims, np.stack([values * 0 + 1, values], axis=-1)),
+            "measured": (dims, np.stack([values, values * np.nan], axis=-1)),
+            "residual": (dims, np.stack([values - 1, values * np.nan], axis=-1)),
+        },
+        coords={"time": [1900.0, 1905.0, 1910.0], "variable": ["x", "z"]},
+        attrs={"time_unit": "years"},
+    )
+    above, below = fitted(found, figure=Figure()).axes
+    np.testing.assert_array_equal(above.lines[1].get_ydata(), values[0])
+    np.testing.assert_array_equal(below.lines[1].get_ydata(), values[1] - 1)
+    assert below.get_xlabel() == "time [years]"
+    ticks = below.get_xticks()
+    np.testing.assert_array_equal(ticks, ticks.round())
+    with pytest.raises(ergode.PlanError, match="plots.fitted"):
+        trajectories(found)
+    with pytest.raises(ergode.PlanError, match="has no residuals"):
+        fitted(found[["state"]])

@@ -73,8 +73,9 @@ _NAMES = " ".join(member.name.lower() for member in Status)
 
 
 def failures(
-    codes: np.ndarray, dims: Sequence[str] = (), first_replicate: int = 0
-) -> dict[Status, str]:
+    codes: np.ndarray, dims: Sequence[str] = (), first_replicate: int = 0,
+    last: np.ndarray | None = None,
+) -> dict[Status, str]:  # fmt: skip
     """A sentence for each kind of failure: how many failed, which one first, and why.
 
     Parameters
@@ -85,6 +86,8 @@ def failures(
         Names of the dimensions of `codes`; a single name is used for the items in the sentence.
     first_replicate : int
         Number of the first item along the dim ``replicate``.
+    last : ndarray of float, optional
+        Time of the last valid state of each, NaN if it has none; a sentence says it of the first.
     """
     if not np.any(codes):  # all are done
         return {}
@@ -102,4 +105,7 @@ def failures(
             sentences[Status(code)] = (
                 f"{counts[code]} of {counted(np.size(codes), what)}{first}: {Status(code).sentence}"
             )
+            if last is not None and np.isfinite(last[tuple(at)]):
+                whose = "Its" if counts[code] == 1 else "The first one's"
+                sentences[Status(code)] += f" {whose} last valid state is at {last[tuple(at)]:.7g}."
     return sentences

@@ -138,7 +138,8 @@ class FieldLikelihood:
             if values is None or values.shape != self._times.shape:
                 raise ModelError(
                     f"data of '{name}' is {given!r}; expected a number for each of "
-                    f"{self._times.size} times"
+                    f"{self._times.size} times, of one trajectory (with several, add the "
+                    "log-likelihoods of one call for each)"
                 )
             if self._is_log and (values <= 0).any():
                 raise ModelError(

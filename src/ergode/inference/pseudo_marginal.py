@@ -98,7 +98,7 @@ def pseudo_marginal(
     Warns
     -----
     AccuracyWarning
-        `r_hat` is above 1.05, or `deviation` is above 2.5: chains stay where an estimate was high.
+        `r_hat` is above 1.03, or `deviation` is above 2.5: chains stay where an estimate was high.
 
     Examples
     --------
@@ -269,9 +269,10 @@ def _result(
             "stay where it was high; take more particles",
             AccuracyWarning,
         )
-    if r_hat > 1.05:
+    if r_hat > 1.03:
         warn(
-            f"r_hat is {r_hat:.3g}: the chains do not agree; take more draws and warmup",
+            f"r_hat is {r_hat:.4g}: the chains do not agree, and spreads may be some percent too "
+            "narrow; take more draws and warmup",
             AccuracyWarning,
         )
     return xarray.Dataset(

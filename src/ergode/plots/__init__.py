@@ -17,13 +17,13 @@ from ergode.plots.scenarios import scenario_differences
 from ergode.plots.space import animate_field, field
 from ergode.plots.stochastic import amounts, autocorrelation, phase_plane, realizations
 from ergode.plots.surfaces import density_surface
-from ergode.plots.trajectories import trajectories
+from ergode.plots.trajectories import fitted, trajectories
 
 __all__ = [
     "abundances", "amounts", "animate_density", "animate_epidemic", "animate_field",
     "autocorrelation", "branches", "check_figure_path", "comparison", "density",
     "density_marginals", "density_over_time", "density_strip", "density_surface", "epidemic_curves",
-    "field", "flux_graph", "ignition_map", "nuclide_chart", "phase_plane", "realizations",
+    "field", "fitted", "flux_graph", "ignition_map", "nuclide_chart", "phase_plane", "realizations",
     "save_epidemic_curves", "scenario_differences", "trajectories",
 ]  # fmt: skip
 

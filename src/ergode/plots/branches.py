@@ -9,7 +9,7 @@ import numpy as np
 
 from ergode.core.arguments import names_in
 from ergode.core.errors import PlanError
-from ergode.plots.frame import COLOURS, new_axes, quiet
+from ergode.plots.frame import COLOURS, new_axes, quiet, time_label
 
 if TYPE_CHECKING:
     import xarray
@@ -186,7 +186,7 @@ def _draw_branches(
             for is_stable, part in _parts(stable, special):
                 label = f"{'stable' if is_stable else 'unstable'} {what}"
                 ax.plot(
-                    x[part], row[part], color=_CYCLES if is_cycles else _EQUILIBRIA,
+                    *_smooth(x, row, part), color=_CYCLES if is_cycles else _EQUILIBRIA,
                     linewidth=1.6 if is_stable else 1.1, label=None if label in labelled else label,
                     linestyle="-" if is_stable else (0, (4, 2)),
                 )  # fmt: skip
@@ -197,7 +197,26 @@ def _draw_branches(
                     (float(x[k]), float(row[k])) for row in rows
                 )
     ax.set_xlabel(parameter)
-    ax.set_ylabel(variable or "")
+    ax.set_ylabel(time_label(many[0], what="period") if is_period else variable or "")
+
+
+def _smooth(x: np.ndarray, y: np.ndarray, part: slice) -> tuple[np.ndarray, np.ndarray]:
+    """A part of a curve through points, with eight pieces between two of them.
+
+    Both coordinates are monotone cubic functions of the length of the chords (F. N. Fritsch, R. E.
+    Carlson, SIAM J. Numer. Anal. 17, 238 (1980)): the curve has no corners and no overshoot.
+    """
+    from scipy.interpolate import PchipInterpolator
+
+    rows = np.array([x, y], float)
+    size = np.ptp(rows, axis=1, keepdims=True)
+    chords = np.hypot(*(np.diff(rows) / np.where(size > 0, size, 1.0)))
+    if len(x) < 3 or not (chords > 0).all():
+        return x[part], y[part]
+    along = np.append(0.0, np.cumsum(chords))
+    places = np.arange(8 * (part.stop - 1 - part.start) + 1) / 8 + part.start
+    fine = PchipInterpolator(along, rows, axis=1)(np.interp(places, np.arange(len(x)), along))
+    return fine[0], fine[1]
 
 
 def _parts(stable: np.ndarray, special: Sequence[str]) -> list[tuple[bool, slice]]:

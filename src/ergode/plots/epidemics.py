@@ -87,7 +87,7 @@ def epidemic_curves(
 
     axis, label = "nodes", frame.time_label(dataset, time_unit)
     if isinstance(dataset, xarray.DataArray):
-        axis = _label_of(dataset)
+        axis = _label_of(dataset, label)
         dataset = _as_curves(dataset)
     if not {"count", "mean"} & set(dataset.data_vars):
         found = ", ".join(map(str, dataset.data_vars)) or "nothing"
@@ -142,15 +142,20 @@ def _as_curves(array: xarray.DataArray) -> xarray.Dataset:
     return curves.rename("count").to_dataset()
 
 
-def _label_of(array: xarray.DataArray) -> str:
-    """What an array counts, and in how long an interval if all are equally long."""
+def _label_of(array: xarray.DataArray, time: str) -> str:
+    """What an array counts, and in how long an interval if all are equally long.
+
+    `time` is the label of the axis of time, which may have the unit.
+    """
     label = str(array.attrs.get("long_name", array.name))
     middles = array["interval"].values if "interval" in array.coords else np.zeros(0)
     widths = np.diff(middles)
     if not widths.size or not np.allclose(widths, widths[0]):
         return label
-    unit = "" if "date" not in array.coords else " day" if widths[0] == 1 else " days"
-    return f"{label} of {widths[0]:g}{unit}"
+    unit = "days" if "date" in array.coords else time.partition(" [")[2].rstrip("]")
+    if widths[0] == 1 and unit.endswith("s") and len(unit) > 2:
+        unit = unit.removesuffix("s")
+    return f"{label} of {widths[0]:g} {unit}".rstrip()
 
 
 def _draw_observed(
@@ -303,7 +308,7 @@ def _dress(ax: Axes, time: np.ndarray, label: str, caption: str, axis: str) -> N
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         ax.set_xlabel("date")
     else:
-        ax.set_xlabel(label)
+        frame.label_time(ax, label)
     ax.set_ylabel(axis)
     ax.set_xlim(time.min(), time.max() if time.max() > time.min() else None)
     ax.set_ylim(bottom=0)

@@ -132,6 +132,15 @@ def time_label(dataset: Any, time_unit: str | None = None, what: str = "time") -
     return f"{what} [{unit}]" if unit else what
 
 
+def label_time(ax: Axes, label: str) -> None:
+    """Label an axis of time; years are whole numbers."""
+    ax.set_xlabel(label)
+    if label.endswith(("[year]", "[years]")) and np.ptp(ax.get_xlim()) >= 2:
+        from matplotlib.ticker import MaxNLocator
+
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+
+
 def save_figure(
     figure: Figure,
     path: str | os.PathLike[str],

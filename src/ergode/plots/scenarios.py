@@ -8,7 +8,7 @@ import numpy as np
 
 from ergode.core.errors import PlanError
 from ergode.core.results.comparison import SCENARIO
-from ergode.plots.frame import COLOURS, DPI, SIZE, quiet, time_label
+from ergode.plots.frame import COLOURS, DPI, SIZE, label_time, quiet, time_label
 
 if TYPE_CHECKING:
     import xarray
@@ -110,10 +110,10 @@ def scenario_differences(
         meaning += ", " + ", ".join(f"{dim} {label}" for dim, label in labels.items())
     caption = _caption(levels, int(comparison.attrs.get("replicates", 0)))
     if across is None:
-        return _draw_rows(figure, names, *arrays, f"{meaning}\n{caption}")
+        return _draw_rows(figure, names, *arrays, meaning, caption)
     time = mean[across]
     label = time_label(comparison, time_unit)
-    return _draw_panels(figure, names, time.values, *arrays, label, f"{meaning}\n{caption}")
+    return _draw_panels(figure, names, time.values, *arrays, (label, meaning), caption)
 
 
 def _name(rows: list[str], label: Any) -> str:
@@ -144,7 +144,7 @@ def _title(figure: Figure, text: str) -> None:
 
 def _draw_panels(
     figure: Figure | None, names: list[str], time: np.ndarray, middle: np.ndarray,
-    bands: np.ndarray, label: str, title: str,
+    bands: np.ndarray, labels: tuple[str, str], title: str,
 ) -> Figure:  # fmt: skip
     columns = min(len(names), 3 if len(names) not in (4, 7, 8) else 4 if len(names) > 4 else 2)
     rows = -(-len(names) // columns)
@@ -164,18 +164,21 @@ def _draw_panels(
         ax.grid(axis="y", alpha=0.25, linewidth=0.6)
         ax.tick_params(labelsize=8)
         if number + columns >= len(names):  # nothing is below it
-            ax.set_xlabel(label, fontsize=9)
+            label_time(ax, labels[0])
+            ax.xaxis.label.set_size(9)
             ax.tick_params(labelbottom=True)
     for ax in axes[len(names) :]:
         ax.remove()
+    figure.supylabel(labels[1], fontsize=9)
     _thousands(axes[0].yaxis)
     _title(figure, title)
     return figure
 
 
 def _draw_rows(
-    figure: Figure | None, names: list[str], middle: np.ndarray, bands: np.ndarray, title: str
-) -> Figure:
+    figure: Figure | None, names: list[str], middle: np.ndarray, bands: np.ndarray, label: str,
+    title: str,
+) -> Figure:  # fmt: skip
     figure = figure or _new_figure((SIZE[0], 0.3 * len(names) + 1.3))
     ax = quiet(figure.subplots())
     place = np.arange(len(names))
@@ -191,6 +194,7 @@ def _draw_rows(
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(axis="x", alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
+    ax.set_xlabel(label, fontsize=9)
     _thousands(ax.xaxis)
     _title(figure, title)
     return figure

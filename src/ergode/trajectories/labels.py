@@ -134,7 +134,7 @@ def dataset(
     _leave_out_failed(values)
     made = results.dataset(
         "trajectories", "states", values, coords=coords, attrs=attrs, swept=layout.dims,
-        computed_rows=_computed_rows(values["state"]),
+        computed_rows=_computed_rows(values["state"]), hints=_hints(problem, found.status),
     )  # fmt: skip
     return made if dims == layout.dims else made.transpose(*dims, ...)
 
@@ -201,7 +201,46 @@ def _of_arrays(
         "trajectories", "arrays", values,
         coords={"time": problem.grid, **layout.coords, **_coords_of_watched(control)}, attrs=attrs,
         swept=layout.dims, computed_rows=_computed_rows(states), own=own,
+        hints=_hints(problem, found.status),
     )  # fmt: skip
+
+
+def _hints(problem: Problem, status: np.ndarray) -> dict[Status, str]:
+    """What to do about failures, or where they come from."""
+    where = " on the delayed value" if problem.field.delays else ""
+    switch = (
+        "If the right-hand side jumps, as a relay or a switch by 'if' does, make the switch an "
+        f"event{where} whose effect changes a variable."
+    )
+    hints = {Status.TOO_MANY_STEPS: switch, Status.STEP_TOO_SMALL: switch}
+    lost = np.flatnonzero(status == Status.NOT_FINITE)
+    names = _undefined_at_first(problem, int(lost[0])) if lost.size else ()
+    if names:
+        hints[Status.NOT_FINITE] = (
+            f"The right-hand side of {', '.join(names)} is not finite at the first state."
+        )
+    return hints
+
+
+def _undefined_at_first(problem: Problem, which: int) -> list[str]:
+    """Variables of which a trajectory's first derivatives are not finite, as far as known."""
+    field = problem.field
+    if field.arrays is not None or field.delays or field.inputs:
+        return []
+    y, p = (
+        tuple(np.asarray(problem.rows[name]).reshape(-1)[which] for name in names)
+        for names in (field.variables, field.parameters)
+    )
+    try:
+        with np.errstate(all="ignore"):
+            slopes = [float(one) for one in field.function(float(problem.grid[0]), y, p)]
+    except (ArithmeticError, ValueError):  # of `math`, which says not where
+        return [f"'{field.variables[0]}'"] if field.size == 1 else []
+    return [
+        f"'{name}'"
+        for name, slope in zip(field.variables, slopes, strict=True)
+        if not np.isfinite(slope)
+    ]
 
 
 def _computed_rows(states: Any) -> np.ndarray:

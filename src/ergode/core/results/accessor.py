@@ -29,6 +29,7 @@ TAKE_RESULTS = (
     ("plots.abundances", "amounts over time, logarithmic", "concentration"),
     ("plots.abundances", "abundances over time, logarithmic", "mass_fraction"),
     ("plots.trajectories", "over time, or in phase space", "state"),
+    ("plots.fitted", "data, fitted curves and residuals", "residual"),
     ("plots.density_strip", "a variable with its deviation over time", "covariance"),
     ("plots.density", "the density at a time", "covariance"),
     ("plots.scenario_differences", "differences with bands", "scenario"),

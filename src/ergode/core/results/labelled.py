@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -97,6 +98,7 @@ def dataset(
     places: Sequence[str] = (),
     computed_rows: np.ndarray | None = None,
     has_warned: bool = False,
+    hints: Mapping[Status, str] = MappingProxyType({}),
     own: Sequence[Variable] = (),
 ) -> xarray.Dataset:
     """Build a Dataset of registered variables; a `DeviceResult` if results stay on a device.
@@ -119,6 +121,8 @@ def dataset(
         replicates keep the values that the engine wrote.
     has_warned : bool
         Whether the engine has already warned of failures.
+    hints : mapping of Status to str
+        Sentences that the warning adds for each kind of failure.
     own : sequence of Variable
         Variables named by the model.
 
@@ -167,7 +171,14 @@ def dataset(
         if name == "status":
             notes |= flags()
             if not has_warned:
-                _warn_of_failures(value, dims, int(attrs.get("first_replicate", 0)))
+                last = None
+                if computed_rows is not None and "time" in coords:
+                    rows, times = np.asarray(computed_rows), np.asarray(coords["time"])
+                    if rows.shape == np.shape(value) and times.dtype.kind in "iuf":
+                        # Without a row, or with all of them, there is no such time.
+                        last = np.append(times[:-1], [np.nan, np.nan])[rows - 1]
+                first = int(attrs.get("first_replicate", 0))
+                _warn_of_failures(failures(value, dims, first, last), hints)
         arrays[name] = dims, value, notes
     labels = _coordinates(coords)
     if place is not None:
@@ -247,11 +258,11 @@ def _only_computed(value: Any, dims: Sequence[str], rows: np.ndarray) -> Any:
     return resident.with_missing(value, beyond)
 
 
-def _warn_of_failures(codes: np.ndarray, dims: Sequence[str], first_replicate: int) -> None:
-    failed = failures(codes, dims, first_replicate)
+def _warn_of_failures(failed: dict[Status, str], hints: Mapping[Status, str]) -> None:
     failed.pop(Status.NOT_RUN, None)  # interruptions have their own warning
     if failed:
-        warn(" ".join(failed.values()), FailureWarning)
+        said = [*failed.values(), *dict.fromkeys(hints[one] for one in failed if one in hints)]
+        warn(" ".join(said), FailureWarning)
 
 
 def provenance(stopwatch: Stopwatch | None = None, **work: Any) -> dict[str, Any]:

@@ -53,6 +53,10 @@ results.register(
         ),
         Variable("state", (SWEPT, "time", "variable"), "floating", "1", "state at a time"),
         Variable(
+            "measured", (SWEPT, "time", "variable"), "float64", "1",
+            "measured value; missing where nothing is measured",
+        ),
+        Variable(
             "residual", (SWEPT, "time", "variable"), "float64", "1",
             "measured less fitted value, in standard deviations; missing where nothing is measured",
         ),
@@ -133,7 +137,8 @@ def fit(
     initial, parameters
         As for `integrate`. Several trajectories, such as experiments with other initial values,
         are fitted together. The values of names in `estimate` are where the search begins: one
-        number each, equal in all trajectories.
+        number each, equal in all trajectories. A parameter of its own for each trajectory is a sum
+        over parameters that are 1 in one of them and 0 in the others: see the tutorial on dosing.
     estimate : sequence of str
         Names of parameters; the name of a variable stands for its initial value. They may be
         delays, times of events and thresholds. Derivatives are those of `sensitivities`. Where it
@@ -171,7 +176,8 @@ def fit(
     xarray.Dataset
         estimate(parameter), standard_error(parameter), covariance(parameter, other_parameter), and
         at the estimate state(<swept dims>, time, variable) and residual(<swept dims>, time,
-        variable). ``attrs`` have ``converged``, ``message``, ``evaluations`` (of all searches),
+        variable), beside measured(<swept dims>, time, variable), the data: `ergode.plots.fitted`
+        draws them. ``attrs`` have ``converged``, ``message``, ``evaluations`` (of all searches),
         ``derivatives``, ``cost`` (half the sum of the squares, after `loss`) and
         ``reduced_chi_square``.
         start_point(start, parameter) is where each search begins; start_cost(start) and
@@ -374,6 +380,7 @@ def fit(
         {
             "estimate": found.x, "standard_error": errors, "covariance": covariance,
             "state": best["state"].values, "residual": np.where(is_measured, gap, np.nan),
+            "measured": values,
             "start_point": places, "start_cost": costs, "start_estimate": stops, **more_values,
         },
         coords,
@@ -405,7 +412,10 @@ def _start_of(
         value = np.asarray(given[name])
         if value.ndim or not np.issubdtype(value.dtype, np.number) or not np.isfinite(value):
             raise ModelError(
-                f"'{name}' is estimated and is {given[name]!r}; expected one number to begin with"
+                f"'{name}' is estimated and is {given[name]!r}; expected one number to begin with, "
+                f"for all trajectories. For a value of its own in each write '{name}' as "
+                f"in_0 * {name}_0 + in_1 * {name}_1 + ..., give in_0=[1, 0, ...], in_1=[0, 1, ...] "
+                f"and estimate {name}_0, {name}_1, ..."
             )
         start.append(float(value))
     return np.array(start)
