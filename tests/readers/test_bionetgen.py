@@ -177,8 +177,8 @@ def test_names_that_are_taken(read):
         ("$Source() 1", "$Source()", "species '\\$Source\\(\\)' has no amount"),
         ("$Source() 1", "$Source() -1", "line 20: initial of species 'S3' is -1"),
         ("ln(exp(0.5))", "ln(exp(0.5)", "line 6: "),
-        ('substanceUnits("Number")', 'substanceUnits("Concentration")', "line 3: .*outside of all"),
-        ('setOption("SpeciesLabel","HNauty")', "simulate({})", "line 2: .*outside of all"),
+        ('substanceUnits("Number")', 'substanceUnits("Concentration")', "line 3: .*is an action"),
+        ('setOption("SpeciesLabel","HNauty")', "simulate({})", "line 2: .*is an action"),
     ],
 )
 def test_what_is_refused(read, old, new, message):
