@@ -145,7 +145,7 @@ def test_control_at_its_limits():
     result = solve(EXPLOSION, **options)
     np.testing.assert_array_equal(result["state"][[0, 1], 1, 0], start[:2])
     assert (result["step_count"][[0, 1]] <= 12).all()  # five times as long, one after another
-    assert result["status"].values[3] in (Status.STEP_TOO_SMALL, Status.NOT_FINITE)
+    assert result["status"].values[3] == Status.NOT_FINITE
     np.testing.assert_array_equal(result["status"].values[[0, 1, 2, 4]], Status.DONE)
     np.testing.assert_array_equal(result["state"][2], result["state"][4])
     loose = solve(EXPLOSION, **options, rtol=1.0, atol=1e300)

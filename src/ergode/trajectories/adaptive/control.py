@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from ergode.core.compiler.language import fma, real
+from ergode.core.compiler.language import ByPrecision, fma, real
 from ergode.core.math.elementary import exp, log, rough_log2
 from ergode.trajectories.steppers.equations import VARIABLES, delayed, slope
 from ergode.trajectories.steppers.explicit import CORRECTION
@@ -21,6 +21,7 @@ from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.stepper import ERROR_ORDER, absolute
 
 SMALLEST = -26.6  # error norm 1e-4; the controller treats smaller errors as equal to this
+_NO_NUMBER = ByPrecision(float32=128.0, float64=1024.0)  # logarithm of infinity and of NaN
 _SAFETY = -0.152003  # log2(0.9)
 _LEAST, _MOST = -2.321928, 2.321928  # log2 of the least and largest step ratio, 0.2 and 5
 
@@ -28,7 +29,8 @@ _LEAST, _MOST = -2.321928, 2.321928  # log2 of the least and largest step ratio,
 def error_size(error, correction, y, y1, rtol, atol):
     """Binary logarithm of the mean square error; the step is accepted if it is at most zero.
 
-    Its absolute error is below 0.09, and its sign is exact.  For infinity and NaN it is large.
+    Its absolute error is below 0.09, and its sign is exact.  For infinity and NaN it is large
+    (see `is_no_number`).
     """
     scale = tuple(
         1.0 / fma(rtol, max(abs(y[i]), abs(y1[i])), absolute(atol, i)) for i in range(VARIABLES)
@@ -39,6 +41,11 @@ def error_size(error, correction, y, y1, rtol, atol):
         for i in range(VARIABLES if len(CORRECTION) > 0 else 0)
     )
     return size_of_sums(fine, coarse, real(1.0 / VARIABLES))
+
+
+def is_no_number(log_error):
+    """Whether an error was infinite or not a number, from its logarithm."""
+    return log_error >= _NO_NUMBER
 
 
 def size_of_sums(fine, coarse, share):

@@ -401,7 +401,7 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         last_step_rejected = not kept
     if outcome == DONE:
         tried = kept_count + rejected_count
-        outcome = outcome_of(t, h, y, tried, run.most) if t < run.last else DONE
+        outcome = outcome_of(t, h, y, tried, run.most, log_error) if t < run.last else DONE
         if LOOKS_UP and outside(t, y, p, run.frame, me):
             outcome = OUTSIDE
         if has_no_solution(stored.whole, me):

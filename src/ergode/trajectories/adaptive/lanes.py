@@ -571,7 +571,8 @@ def end_in(lane, me, run, lanes, out):
         o = observed(kept, t[lane], state, parameters_in(lane, lanes))
         for j in unroll(range(OBSERVED)):
             out.observed[j, me] = o[j]
-    outcome = outcome_of(t[lane], lanes.h[lane], state, tried[lane], run.most)
+    last_error = lanes.log_error[lane] if t[lane] < run.last else real(0.0)
+    outcome = outcome_of(t[lane], lanes.h[lane], state, tried[lane], run.most, last_error)
     if EVENTS > 0 and not are_numbers(tuple(lanes.g[e, lane] for e in range(EVENTS))):
         outcome = NOT_FINITE
     if outcome != NOT_FINITE:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ergode.core.compiler.language import fma, no_unroll, option, real, unroll
 from ergode.core.status import Status
-from ergode.trajectories.adaptive.control import error_size
+from ergode.trajectories.adaptive.control import error_size, is_no_number
 from ergode.trajectories.steppers.bridges import BRIDGES, onto_surface, passages
 from ergode.trajectories.steppers.equations import (
     EPSILON,
@@ -319,15 +319,15 @@ def _record(e, t, y, me, run, out):
             out.hits[e, slot, 1 + i, me] = y[i]
 
 
-def outcome_of(t, h, y, taken, most):
-    """Why a trajectory fails after a step; DONE if it does not fail."""
+def outcome_of(t, h, y, taken, most, log_error):
+    """Why a trajectory fails after a step of this error; DONE if it does not fail."""
     finite = True
     for i in unroll(range(VARIABLES)):
         finite = finite and is_finite(y[i])
     if not finite:
         return NOT_FINITE
     if h <= 4.0 * EPSILON * abs(t):
-        return STEP_TOO_SMALL
+        return NOT_FINITE if is_no_number(log_error) else STEP_TOO_SMALL
     return TOO_MANY_STEPS if taken >= most else DONE
 
 

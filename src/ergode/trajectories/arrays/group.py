@@ -428,7 +428,7 @@ def _chosen_steps(me, group, p, run, out, w):
         t = t2 if kept else t
         if t < last and outcome == DONE:
             if ADAPTS and (h <= 4.0 * EPSILON * abs(t) or not h > 0.0):
-                outcome = STEP_TOO_SMALL
+                outcome = NOT_FINITE if control.is_no_number(log_error) else STEP_TOO_SMALL
             elif taken + rejected >= run.most:
                 outcome = TOO_MANY_STEPS
     if RESUMES:

@@ -232,7 +232,9 @@ class ImplicitRunner:
                 h = max(h, soonest - t)  # where the step ends next
             previous, rejected = max(error, _SMALLEST) if kept else previous, not kept
             if t < last and not h > 4 * _EPSILON * abs(t):
-                outcome.status[me] = Status.STEP_TOO_SMALL
+                outcome.status[me] = (
+                    Status.STEP_TOO_SMALL if np.isfinite(error) else Status.NOT_FINITE
+                )
             elif t < last and outcome.taken[me] + outcome.rejected[me] >= control.max_steps:
                 outcome.status[me] = Status.TOO_MANY_STEPS
         single.boundary(state, 1.0)

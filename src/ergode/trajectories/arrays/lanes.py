@@ -322,7 +322,7 @@ def _judge(me, lane, run, out, lanes):
         out.status[me] = lanes.outcome[lane]
     elif not ended:
         if ADAPTS and (h <= 4.0 * EPSILON * abs(t) or not h > 0.0):
-            out.status[me] = STEP_TOO_SMALL
+            out.status[me] = NOT_FINITE if control.is_no_number(log_error) else STEP_TOO_SMALL
             ended = True
         elif lanes.taken[lane] + lanes.rejected[lane] >= run.most:
             out.status[me] = TOO_MANY_STEPS

@@ -110,7 +110,8 @@ def follow_stiff(
     if band is not None:
         runner.keep_to(band)
     outcome = runner.run(initial, parameters, steps, show)
-    slow = np.flatnonzero(np.isin(outcome.status, (Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL)))
+    unlike = Status.TOO_MANY_STEPS, Status.STEP_TOO_SMALL, Status.NOT_FINITE
+    slow = np.flatnonzero(np.isin(outcome.status, unlike))
     if band is not None and slow.size and n <= MOST:
         # A branch may read what none did near the first state.
         runner = Runner(field, method, control, **options)
