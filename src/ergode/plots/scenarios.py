@@ -165,7 +165,7 @@ def _draw_panels(
         ax.tick_params(labelsize=8)
         if number + columns >= len(names):  # nothing is below it
             label_time(ax, labels[0])
-            ax.xaxis.label.set_size(9)
+            ax.xaxis.label.set_fontsize(9)
             ax.tick_params(labelbottom=True)
     for ax in axes[len(names) :]:
         ax.remove()

@@ -229,7 +229,7 @@ def test_what_is_refused_before_anything_runs():
         integrate(wide, initial=dict.fromkeys(wide.variables, 1.0), method="rodas5p",
                   observables=[own], **usual)  # fmt: skip
     large = ergode.VectorField(component=falling, variables=("x", 300), parameters=["w"])
-    with pytest.raises(ergode.PlanError, match="of more than 256 unknowns; choose 'bdf', 'rodas5p-kry"):
+    with pytest.raises(ergode.PlanError, match="than 256 unknowns; choose 'bdf', 'rodas5p-kry"):
         integrate(large, initial={"x": 1.0}, method="rodas5p", events=[ZeroCrossing(height)],
                   **usual)  # fmt: skip
 
