@@ -360,7 +360,7 @@ def _chosen_steps(me, group, p, run, out, w):
             linear, missed = _take_stages(group, t, size, t1, radius, looked, p, run, w)
         kept, log_error = True, real(-1.0)
         if MULTISTEP:
-            kept = linear <= 1.0
+            kept, log_error = linear <= 1.0, control.size_of_sums(linear, linear, real(1.0))
         elif ADAPTS:
             fine, coarse = sums(group, _ERRORS, size, run.rtol, run.atol, w)
             if IMPLICIT:
