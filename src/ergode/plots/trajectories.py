@@ -149,7 +149,8 @@ def fitted(
     """Draw a fit: measured values, fitted curves, and the residuals below them.
 
     Each variable that was measured has a column, and each trajectory a colour. Residuals are in
-    standard deviations; where none were given, in the unit of the data.
+    standard deviations; where none were given, in the unit of the data. Curves join the times of
+    the fit. For smooth ones give `fit` more times, with NaN in the data where nothing was measured.
 
     Parameters
     ----------
