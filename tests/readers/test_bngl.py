@@ -15,7 +15,7 @@ from ergode.readers.bngl import _pattern
 
 # Models whose network is known, and why others are refused.
 REFUSED = {
-    "michment_cont": "outside of all", "test_sbml_structured": "outside of all",
+    "michment_cont": "is an action", "test_sbml_structured": "is an action",
 }  # fmt: skip
 STARTS_CHANGED = {"michment", "test_setconc"}  # by actions
 EMPTY = """begin parameters
