@@ -105,7 +105,7 @@ class SedTask:
     def _in_turn(
         self, apart: Mapping[str, Mapping[str, np.ndarray]], options: Mapping[str, Any]
     ) -> xarray.Dataset:
-        """Simulate repetitions, each of which begins where the one before ended."""
+        """Simulate repetitions one after the other. Each begins where the last one ended."""
         import xarray
 
         amounts: dict[str, float] = {}

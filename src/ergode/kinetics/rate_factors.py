@@ -107,7 +107,7 @@ def scaled_zones(
 
 
 def _multiplied(formulas: Formulas, scaled: np.ndarray) -> Formulas:
-    """Formulas of which some end with a multiplication by a further input each."""
+    """The formulas; those `scaled` are multiplied by one more input each, at their end."""
     ends = np.repeat(formulas.start[scaled + 1], 2)
     inputs = formulas.input_count + np.arange(scaled.size)
     steps = np.tile(np.array([Operation.VARIABLE, Operation.MULTIPLY]), scaled.size)

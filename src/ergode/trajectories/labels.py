@@ -223,7 +223,7 @@ def _hints(problem: Problem, status: np.ndarray) -> dict[Status, str]:
 
 
 def _undefined_at_first(problem: Problem, which: int) -> list[str]:
-    """Variables of which a trajectory's first derivatives are not finite, as far as known."""
+    """Variables whose first derivative is not finite in a trajectory, where that is known."""
     field = problem.field
     if field.arrays is not None or field.delays or field.inputs:
         return []

@@ -106,7 +106,7 @@ def _along(a, which, i, centre, across, points):
 
 
 def _side(d, side, i, which, log_weights, beside):
-    """Number of the point beside a cell, or its own if there is none with a weight."""
+    """The point beside a cell that has a weight; without one, the point of the cell."""
     there = np.int64(beside[d, side, i])
     return there if there >= 0 and math.isfinite(log_weights[which, there]) else np.int64(i)
 

@@ -81,7 +81,7 @@ class Compartments:
         return one == other or one == self.named[other].outside or other == self.named[one].outside
 
     def factor(self, taken: Sequence[Graph], made: Sequence[Graph]) -> str | None:
-        """What multiplies the rate of a reaction, as ``*(...)`` or ``/(...)``; None: there is none.
+        """The factor of a reaction's rate, as ``*(...)`` or ``/(...)``; None if it has none.
 
         Rates are of concentrations. Two species in a volume meet in it, as do one at a surface and
         one in a volume; two at a surface meet on the surface. What is made of nothing is made

@@ -18,7 +18,7 @@ CHILDREN = 8
 
 
 def levels_of(leaves: int) -> np.ndarray:
-    """First node of each level, of which every one is filled up to a multiple of `CHILDREN`."""
+    """First node of each level. A level is filled up to a multiple of `CHILDREN` nodes."""
     starts, count = [0], leaves
     while True:
         starts.append(starts[-1] + -(-count // CHILDREN) * CHILDREN)

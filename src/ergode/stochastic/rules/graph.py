@@ -76,8 +76,8 @@ class State(NamedTuple):
     weighted_starts: Any  # [type + 1]
     weighted_rules: Any  # [entry] rules whose weighted places have roots of a type
     local_starts: Any  # [rule + 1]
-    # [number, 3] of a rate: where it is among the amounts, an observable, and a place of the centre
-    # in the molecule of which it is; -1: of the whole complex
+    # [number, 3] of a rate: its place among the amounts; an observable; and the place in the centre
+    # whose molecule is observed, or -1 for the whole complex
     locals: Any
     tree_count: Any
     trees: Any  # [rule] number of its tree of weights; -1: it has none
