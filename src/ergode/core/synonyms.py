@@ -54,7 +54,8 @@ _OTHERS = {
     "kahan-li6": "yoshida yoshida6",
     "euler-maruyama": "em sde ito maruyama",
     "implicit-euler-maruyama": "implicitem driftimplicit",
-    "milstein": "rkmil",
+    "milstein": "rkmil rkmilgeneral levyarea",
+    "platen2": "pl1wm dri1 weak",
     "sra1": "sra sosra",
     # methods of reaction networks
     "direct": "ssa gillespie exact directmethod sortingdirect firstreaction ssadirect",

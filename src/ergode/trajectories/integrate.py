@@ -205,7 +205,9 @@ def integrate(
         - ``"implicit-euler-maruyama"``: Euler's method with noise and an implicit drift, of strong
           order 1/2; for noise and a stiff drift
         - ``"milstein"``: Milstein's method, of strong order 1; for noise that depends on its own
-          variable only, not on delayed values
+          variable only, not on delayed values; for noise that mixes variables it has Levy areas
+          from `noise_per_step`
+        - ``"platen2"``: Platen's method, of weak order 2; for expectations with any noise
         - ``"sra1"``: Roessler's method, of strong order 3/2; for additive noise, which does not
           depend on the state
     step : float, optional

@@ -25,7 +25,7 @@ from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, Rosen
 MethodName = Literal[
     "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rkc2", "rosenbrock23", "rodas5p",
     "rodas5p-krylov", "kvaerno5", "bdf", "verlet", "blanes-moan4", "kahan-li6", "suzuki-umeno8",
-    "euler-maruyama", "implicit-euler-maruyama", "milstein", "sra1",
+    "euler-maruyama", "implicit-euler-maruyama", "milstein", "platen2", "sra1",
 ]  # fmt: skip
 
 # With delays, the quintic interpolant of the history limits the order of a method.
@@ -53,7 +53,7 @@ def _no_limits(field: VectorField) -> str | None:
 class Method(methods.Method):
     """One integration method, for every device."""
 
-    order: float  # the global error is O(step^order); for noise, the strong order
+    order: float  # the global error is O(step^order); for noise, the strong order if not said
     adapts: bool  # whether the method estimates its error, so that tolerances set the step size
     # Whether the method is implicit: stability does not limit its steps, but it needs a Jacobian.
     stiff: bool
@@ -120,6 +120,8 @@ class Method(methods.Method):
                 return "has steps of one size: give a step"
             if field.delays or field.arrays is not None:
                 return "has adaptive steps for named variables without delays: give a step"
+            if self.scheme == noise.MILSTEIN and (depends := mixed_noise(field)) is not None:
+                return f"needs Levy areas, since {depends}, which adaptive steps lack: give a step"
         if noisy and field.state_dependent:
             return "does not support delays that depend on the state"
         if (limits := self.noise_limits(field)) is not None:
@@ -223,27 +225,30 @@ def sra1_limits(field: VectorField) -> str | None:
     )
 
 
-def implicit_limits(field: VectorField) -> str | None:
-    """Why ``"implicit-euler-maruyama"`` does not support a field, or None."""
-    size = len(field.variables)
-    if field.arrays is None and size <= _STIFF_VARIABLES and not field.delays:
-        if field.interpretation == "ito":
-            return None
-        return "is for noise in the sense of Ito; choose 'euler-maruyama'"
-    return (
-        f"is for up to {_STIFF_VARIABLES} named variables without delays; choose 'euler-maruyama'"
-    )
+def small_ito_limits(field: VectorField) -> str | None:
+    """Why methods that take the columns of the noise one by one do not support a field, or None."""
+    if not _is_small(field):
+        why = f"is for up to {_STIFF_VARIABLES} named variables without delays"
+    elif field.interpretation != "ito":
+        why = "is for noise in the sense of Ito"
+    else:
+        return None
+    return f"{why}; choose 'euler-maruyama'"
 
 
 def milstein_limits(field: VectorField) -> str | None:
     """Why ``"milstein"`` does not support the noise of a field, or None."""
-    depends = mixed_noise(field)
+    depends = None if _is_small(field) else mixed_noise(field)
     if depends is None:
         return None
     return (
         f"requires that the noise of a variable depends on this variable only, but {depends}; "
         "choose 'euler-maruyama', of order 1/2"
     )
+
+
+def _is_small(field: VectorField) -> bool:
+    return field.arrays is None and len(field.variables) <= _STIFF_VARIABLES and not field.delays
 
 
 # ---- the table
@@ -300,12 +305,13 @@ def _symplectic(name: str, summary: str, use: str, tableau: tableaus.Tableau) ->
     return Method(name, summary, use, tableau.order, False, False, bindings, tableau)
 
 
-def _noisy(name: str, summary: str, use: str, order: float, scheme: int, **more: Any) -> Method:
+def _noisy(
+    name: str, summary: str, use: str, order: float, scheme: int, adapts: bool = False, **more: Any
+) -> Method:
     # Dense output of a stochastic step: a straight line.
     bindings = {
         stepper.DENSE: ((1.0,),), noise.SCHEME: scheme, stepper.ERROR_ORDER: max(order, 1.0)
     }  # fmt: skip
-    adapts = order > 0.5  # the error estimate is that of Euler's method
     stiff = name.startswith("implicit")
     tableau = tableaus.EULER
     return Method(name, summary, use, order, adapts, stiff, bindings, tableau, scheme, **more)
@@ -392,17 +398,23 @@ METHODS = {
         ),
         _noisy(
             "implicit-euler-maruyama", "Euler's method with noise and an implicit drift, of strong "
-            "order 1/2", "noise and a stiff drift", 0.5, 1, noise_limits=implicit_limits,
+            "order 1/2", "noise and a stiff drift", 0.5, 1, noise_limits=small_ito_limits,
         ),
         _noisy(
             "milstein", "Milstein's method, of strong order 1",
-            "noise that depends on its own variable only, not on delayed values", 1.0, 2,
-            noise_limits=milstein_limits, why_automatic=_auto_milstein,
+            "noise that depends on its own variable only, not on delayed values; for noise that "
+            "mixes variables it has Levy areas from `noise_per_step`", 1.0,
+            noise.MILSTEIN, adapts=True, noise_limits=milstein_limits,
+            why_automatic=_auto_milstein,
+        ),
+        _noisy(
+            "platen2", "Platen's method, of weak order 2", "expectations with any noise", 2.0,
+            noise.PLATEN, noise_limits=small_ito_limits,
         ),
         _noisy(
             "sra1", "Roessler's method, of strong order 3/2",
-            "additive noise, which does not depend on the state", 1.5, 3, noise_limits=sra1_limits,
-            why_automatic=_auto_sra1,
+            "additive noise, which does not depend on the state", 1.5, 3, adapts=True,
+            noise_limits=sra1_limits, why_automatic=_auto_sra1,
         ),
     )
 }  # fmt: skip
@@ -448,6 +460,8 @@ def choose(
         method, reason = METHODS[name], "asked for"
     method.refuse(method.why_unsupported(field, step, apart))
     order = min(method.order, _HISTORY_ORDER) if field.delays else method.order
+    if method.scheme == noise.MILSTEIN and mixed_noise(field) is not None:
+        order = 0.5  # of Levy areas that are known in part
     is_fixed = not (apart or method.stiff or (step is None and method.adapts))
     return Choice(
         method, reason, order, is_fixed, method.is_wide(field), None if is_fixed else otherwise

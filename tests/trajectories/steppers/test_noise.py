@@ -364,14 +364,14 @@ def bounded_noise(t, y, p):
     ("noise", "found"),
     [(mixed_noise, "'y' depends on 'w'"), (mixed_under_a_condition, "'y' depends on 'w'")],
 )
-def test_milstein_is_for_noise_of_its_own_variable(noise, found):
+def test_milstein_chooses_steps_for_noise_of_its_own_variable(noise, found):
     field = ergode.VectorField(growth, ["y", "w"], ["rate", "noise"], diffusion=noise)
     asked = {
         "times": [0.0, 1.0], "initial": {"y": 1.0, "w": 1.0}, "step": 0.1, "device": "cpu",
         "parameters": {"rate": 0.1, "noise": 0.1},
     }  # fmt: skip
-    with pytest.raises(ergode.PlanError, match=f"noise of {found}; choose 'euler-maruyama'"):
-        ergode.trajectories.integrate(field, method="milstein", **asked)
+    with pytest.raises(ergode.PlanError, match=f"noise of {found}, which .* give a step"):
+        ergode.trajectories.integrate(field, method="milstein", **asked | {"step": None})
     result = ergode.trajectories.integrate(field, **asked)
     assert (result.attrs["method"], result.attrs["order"]) == ("euler-maruyama", 0.5)
     assert found in result.attrs["method_reason"]

@@ -79,7 +79,7 @@ def bindings_of(
         bindings |= _bindings_of_history(field, method, history, shared)
     if method.scheme:
         assert field.diffusion is not None
-        bindings |= noise.bindings_of(field, paths)
+        bindings |= noise.bindings_of(field, method.scheme, paths)
         if control.acts:
             bindings[bridges.BRIDGES] = True
     if inside_step.EVENTS in bindings:

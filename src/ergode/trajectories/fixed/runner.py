@@ -80,7 +80,7 @@ def bindings_of(
         bindings[history_ring.initial_history] = UserFunction(history, (len(field.variables),))
     if scheme:
         assert field.diffusion is not None
-        bindings |= noise.bindings_of(field, paths)
+        bindings |= noise.bindings_of(field, scheme, paths)
     else:
         dense = hermite_dense(tableau.b) if tableau.extra_c else tableau.dense
         bindings[stepper.DENSE] = dense

@@ -22,11 +22,17 @@ bias the result.
 
 Strong orders: `euler-maruyama` 1/2, `milstein` (derivative-free) 1, and `sra1` 3/2 (additive noise:
 g depends on time only).  `implicit-euler-maruyama` solves y1 = y + h f(t + h, y1) + g W by one step
-of Newton's method: no stiff drift limits its steps.
+of Newton's method: no stiff drift limits its steps.  `platen2` has weak order 2 for any noise.
+
+Where g_i depends on other variables, `milstein` needs the Levy areas of its processes,
+a_jk = (integral of W_j dW_k - W_k dW_j) / 2.  Of n parts of a step it knows the increments w and
+the H: the area of a part is H_j w_k - w_j H_k on average, and varies about this by the square of
+its length over 12, so that the area of a step is known to h / sqrt(12 n).
 
 P. E. Kloeden, E. Platen, "Numerical Solution of Stochastic Differential Equations" (1992), eqs.
-10.2.4 and 11.1.7; W. Ruemelin, SIAM J. Numer. Anal. 19, 604 (1982); A. Roessler, SIAM J.
-Numer. Anal. 48, 922 (2010), table 6.1.  J. G. Gaines, T. J. Lyons, SIAM J. Appl. Math. 57, 1455
+10.2.4, 11.1.7 and 15.1.3; W. Ruemelin, SIAM J. Numer. Anal. 19, 604 (1982); A. Roessler, SIAM J.
+Numer. Anal. 48, 922 (2010), table 6.1; J. Foster, T. Lyons, H. Oberhauser, SIAM J. Numer. Anal. 58,
+1393 (2020), for areas.  J. G. Gaines, T. J. Lyons, SIAM J. Appl. Math. 57, 1455
 (1997), for trees; N. Hofmann, T. Mueller-Gronbach, K. Ritter, J. Complexity 17, 117 (2001), for
 steps that depend on the state.
 """
@@ -42,15 +48,19 @@ from ergode.core.compiler.language import UserFunction, fma, option, real
 from ergode.core.math.random import WIENER, WIENER_TREE, draw_words, normal
 from ergode.models.fields.correlation import mixture_of
 from ergode.models.fields.vector_field import VectorField
+from ergode.trajectories.steppers.derivatives import mixed_noise
 from ergode.trajectories.steppers.equations import EPSILON, PLACES, VARIABLES, slope
 from ergode.trajectories.steppers.jacobian import jacobian
 from ergode.trajectories.steppers.linear import factorised, solved
 
-SCHEME = option(0)  # 0 no noise, 1 Euler-Maruyama, 2 Milstein, 3 SRA1
+SCHEME = option(0)  # 0 no noise, 1 Euler-Maruyama, 2 Milstein, 3 SRA1, 4 Platen's of weak order 2
+MILSTEIN, PLATEN = 2, 4
+AREAS = option(False)  # whether Milstein's method needs Levy areas
 STRATONOVICH = option(False)  # whether the integrals are those of Stratonovich, not of Ito
 SUMMED = option(False)  # whether a step sums several increments
 SHARED = option(False)  # whether several trajectories have one path
 MIXTURE = option(())  # weights of independent processes in each; empty if all are independent
+SHARES = option(())  # the same where processes are mixed: the unit matrix if all are independent
 diffusion = option()  # diffusion(t, y, yd, p), or without delays (t, y, p): the user's function
 
 _ROOT_3 = 0.57735026918962576
@@ -76,14 +86,17 @@ def increment(h, source, trajectory, variable, step):
     w = real(0.0)
     integral = real(0.0)
     for j in range(noise_substeps):
-        w0, w1, w2, w3 = draw_words(
-            source[0], path, variable, WIENER, np.uint32(step * noise_substeps + j)
-        )
-        part = root * normal(w0, w1)
-        inner = 0.5 * short * fma(root * _ROOT_3, normal(w2, w3), part)
+        part, inner = _part(short, root, source[0], path, variable, step * noise_substeps + j)
         integral = integral + fma(short, w, inner)
         w = w + part
     return w, integral
+
+
+def _part(short, root, seed, path, variable, number):
+    """`increment` over one of its parts, of the length `short` and the square `root` of it."""
+    w0, w1, w2, w3 = draw_words(seed, path, variable, WIENER, np.uint32(number))
+    part = root * normal(w0, w1)
+    return part, 0.5 * short * fma(root * _ROOT_3, normal(w2, w3), part)
 
 
 def place_in_cell(t, h, goal, soonest, width):
@@ -132,10 +145,40 @@ def increments(h, source, trajectory, step, cut=0):
     """`increment` of every variable.
 
     `cut` counts how often events have truncated the step; each remainder has new increments.
+    With AREAS, an increment also has the Levy areas with the processes before it.
     """
+    if AREAS:
+        return _with_areas(h, source, trajectory, step, cut)
     return tuple(
         increment(h, source, trajectory, cut * VARIABLES + i, step) for i in range(VARIABLES)
     )
+
+
+def _with_areas(h, source, trajectory, step, cut):
+    path = trajectory // source[2] if SHARED else trajectory
+    noise_substeps = source[1] if SUMMED else 1
+    short = h / real(noise_substeps)
+    root = math.sqrt(short)
+    w = tuple(real(0.0) for i in range(VARIABLES))
+    integrals = w
+    areas = tuple(tuple(real(0.0) for k in range(i)) for i in range(VARIABLES))
+    for j in range(noise_substeps):
+        number = step * noise_substeps + j
+        parts = tuple(
+            _part(short, root, source[0], path, cut * VARIABLES + i, number)
+            for i in range(VARIABLES)
+        )
+        # From a corner of the path: half of it before the part, and the part's own.
+        arm = tuple(
+            0.5 * w[i] + (parts[i][1] / short - 0.5 * parts[i][0]) for i in range(VARIABLES)
+        )
+        areas = tuple(
+            tuple(areas[i][k] + (arm[k] * parts[i][0] - arm[i] * parts[k][0]) for k in range(i))
+            for i in range(VARIABLES)
+        )
+        integrals = tuple(integrals[i] + fma(short, w[i], parts[i][1]) for i in range(VARIABLES))
+        w = tuple(w[i] + parts[i][0] for i in range(VARIABLES))
+    return tuple((w[i], integrals[i], areas[i]) for i in range(VARIABLES))
 
 
 def increments_in_cell(width, source, trajectory, cell, level, number):
@@ -152,6 +195,10 @@ def with_noise(t, h, y, yd, end, f, p, w):
     `w` are the `increments` of independent processes.
     """
     g = spread(t, y, yd, p)
+    if SCHEME == 4:
+        return _of_weak_order_2(t, h, y, yd, end, f, g, p, w)
+    if AREAS:
+        return _by_areas(t, h, y, yd, end, g, p, w)
     if len(MIXTURE) > 0:
         w = tuple(
             (
@@ -203,6 +250,103 @@ def with_noise(t, h, y, yd, end, f, p, w):
         + (g[i] - later[i]) * (w[i][1] / h)
         for i in range(VARIABLES)
     )
+
+
+def _columns(g):
+    """Coefficients of each independent process in the variables."""
+    return tuple(
+        tuple(SHARES[i][j] * g[i] if SHARES[i][j] != 0.0 else 0.0 * g[i] for i in range(VARIABLES))
+        for j in range(VARIABLES)
+    )
+
+
+def _moved(y, size, column):
+    return tuple(fma(size, column[i], y[i]) for i in range(VARIABLES))
+
+
+def _mixed(values):
+    """Processes of the variables, made of independent ones."""
+    return tuple(
+        sum((SHARES[i][j] * values[j] for j in range(VARIABLES) if SHARES[i][j] != 0.0), real(0.0))
+        for i in range(VARIABLES)
+    )
+
+
+def _by_areas(t, h, y, yd, end, g, p, w):
+    """`with_noise` by Milstein's method, where the noise of a variable depends on others.
+
+    With the derivative D_j along the column of process j, it adds the sum over j and k of
+    D_j g_i share_ik I_jk, and I_jk = (W_j W_k - h if j = k) / 2 + a_jk.
+    """
+    root = math.sqrt(h)
+    less = real(0.0) if STRATONOVICH else h
+    products = tuple(
+        tuple(
+            0.5 * (w[j][0] * w[k][0] - (less if j == k else 0.0))
+            + (w[k][2][j] if j < k else (-w[j][2][k] if k < j else 0.0))
+            for k in range(VARIABLES)
+        )
+        for j in range(VARIABLES)
+    )
+    columns = _columns(g)
+    above = tuple(spread(t, _moved(y, root, columns[j]), yd, p) for j in range(VARIABLES))
+    below = tuple(spread(t, _moved(y, -root, columns[j]), yd, p) for j in range(VARIABLES))
+    by_process = tuple(_mixed(products[j]) for j in range(VARIABLES))
+    mixed = _mixed(tuple(w[j][0] for j in range(VARIABLES)))
+    return tuple(
+        fma(g[i], mixed[i], end[i])
+        + sum(((above[j][i] - below[j][i]) * by_process[j][i] for j in range(VARIABLES)), real(0.0))
+        / (2.0 * root)
+        for i in range(VARIABLES)
+    )
+
+
+def _of_weak_order_2(t, h, y, yd, end, f, g, p, w):
+    """`with_noise` by the explicit method of weak order 2 of Kloeden and Platen, eq. 15.1.3.
+
+    The signs of V_rj are products of those of the deviations of paths from a line, one for each
+    process: they are uncorrelated, which is all that this order needs.
+    """
+    root = math.sqrt(h)
+    dw = tuple(w[j][0] for j in range(VARIABLES))
+    sign = tuple(real(1.0) if w[j][1] >= 0.5 * h * dw[j] else real(-1.0) for j in range(VARIABLES))
+    # W_r W_j + V_rj for r < j, and W_r W_j - h for r = j, by the root of h
+    products = tuple(
+        tuple(
+            (dw[r] * dw[j] + (-h if r == j else (h if r < j else -h) * sign[r] * sign[j])) / root
+            for j in range(VARIABLES)
+        )
+        for r in range(VARIABLES)
+    )
+    mixed = _mixed(dw)
+    whole = tuple(fma(g[i], mixed[i], end[i]) for i in range(VARIABLES))
+    f1 = slope(t + h, whole, yd, p)
+    # Along its own column a process sees the drift too, along those of others it does not.
+    columns = _columns(g)
+    above = tuple(spread(t + h, _moved(end, root, columns[j]), yd, p) for j in range(VARIABLES))
+    below = tuple(spread(t + h, _moved(end, -root, columns[j]), yd, p) for j in range(VARIABLES))
+    before = tuple(spread(t, _moved(y, root, columns[j]), yd, p) for j in range(VARIABLES))
+    behind = tuple(spread(t, _moved(y, -root, columns[j]), yd, p) for j in range(VARIABLES))
+    added = tuple(
+        _mixed(
+            tuple(
+                (above[j][i] + below[j][i] + 2.0 * g[i]) * dw[j]
+                + (above[j][i] - below[j][i]) * products[j][j]
+                + sum(
+                    (
+                        (before[r][i] + behind[r][i] - 2.0 * g[i]) * dw[j]
+                        + (before[r][i] - behind[r][i]) * products[r][j]
+                        for r in range(VARIABLES)
+                        if r != j
+                    ),
+                    real(0.0),
+                )
+                for j in range(VARIABLES)
+            )
+        )[i]
+        for i in range(VARIABLES)
+    )
+    return tuple(fma(0.5 * h, f1[i] - f[i], end[i]) + 0.25 * added[i] for i in range(VARIABLES))
 
 
 def with_implicit_drift(t, h, y, y1, f, history, p):
@@ -266,7 +410,7 @@ class Paths(NamedTuple):
 OWN_PATHS = Paths()
 
 
-def bindings_of(field: VectorField, paths: Paths) -> dict[Any, Any]:
+def bindings_of(field: VectorField, scheme: int, paths: Paths) -> dict[Any, Any]:
     """Bindings of a kernel for a field with a diffusion."""
     assert field.diffusion is not None
     size, parameters = len(field.variables), len(field.parameters)
@@ -275,6 +419,11 @@ def bindings_of(field: VectorField, paths: Paths) -> dict[Any, Any]:
     }  # fmt: skip
     if field.correlation is not None:
         bindings[MIXTURE] = mixture_of(field.correlation)
+    needs_areas = scheme == MILSTEIN and mixed_noise(field) is not None
+    if needs_areas:
+        bindings[AREAS] = True
+    if needs_areas or scheme == PLATEN:
+        bindings[SHARES] = bindings.get(MIXTURE) or tuple(map(tuple, np.eye(size).tolist()))
     if field.interpretation == "stratonovich":
         bindings[STRATONOVICH] = True
     return bindings
