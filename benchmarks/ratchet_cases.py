@@ -242,7 +242,7 @@ _adaptive(
     _beta, rtol=1e-4, atol=1e-4, method="tsit5", precision="float32",
 )  # fmt: skip
 _VAN_DER_POL = ergode.field_from_equations({"x": "v", "v": "mu * (1 - x**2) * v - x"})
-for _method in ("rodas5p", "kvaerno5"):
+for _method in ("rodas5p", "radau5"):
     _adaptive(
         f"{_method}, van der pol", _VAN_DER_POL, 2_000.0, (100, 20_000), {"x": 2.0, "v": 0.0},
         _stiffness, method=_method,

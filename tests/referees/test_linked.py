@@ -34,7 +34,7 @@ RUNS = {
     "halved steps": {"method": "rk4", **ADAPTIVE},
     "every step": {"method": "tsit5", "dense_output": True, "max_step": 0.25, **ADAPTIVE},
     "rodas5p": {"method": "rodas5p", **ADAPTIVE},
-    "kvaerno5": {"method": "kvaerno5", **ADAPTIVE},
+    "radau5": {"method": "radau5", **ADAPTIVE},
     "observables": {"method": "rk4", "step": 0.02, "observables": [Maximum("u"), Mean("v")]},
     "events": {"method": "tsit5", "events": [ZeroCrossing(height, effect=turn)], **ADAPTIVE},
 }

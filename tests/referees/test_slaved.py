@@ -16,7 +16,7 @@ from ergode.trajectories.steppers import stepper
 # Options, and the error of states that they allow: that of a few tolerances.
 METHODS_OF_NAMED = {
     "rodas5p": ({"rtol": 1e-6, "atol": 1e-7}, 3e-5),
-    "kvaerno5": ({"rtol": 1e-6, "atol": 1e-7}, 3e-5),
+    "radau5": ({"rtol": 1e-6, "atol": 1e-7}, 3e-5),
     "rosenbrock23": ({"rtol": 1e-5, "atol": 1e-6}, 1e-3),
 }
 METHODS_OF_ARRAYS = {
@@ -53,7 +53,7 @@ def test_random_slaved_variables_for_long(device):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", ["rodas5p", "kvaerno5"])
+@pytest.mark.parametrize("name", ["rodas5p", "radau5"])
 def test_dense_output_that_is_not_checked_is_noticed(name, monkeypatch, nothing_compiled):
     known = METHODS[name]
     broken = replace(known, bindings={**known.bindings, stepper.PROBES: ()})

@@ -192,7 +192,7 @@ def _off(name):
 
     def table_of(method, precision):
         found = known(method, precision)
-        found[:, 2] *= 1.02  # Kvaerno's couplings to the first stage; the weights of the end
+        found[:, 2] *= 1.02  # the couplings to the first stage
         return found
 
     return module, table_of

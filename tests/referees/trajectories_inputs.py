@@ -22,7 +22,7 @@ OPTIONS = {
     "dopri5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-6),
     "dop853": ({"rtol": 1e-9, "atol": 1e-10}, 2e-6),
     "rodas5p": ({"rtol": 1e-7, "atol": 1e-8}, 2e-5),
-    "kvaerno5": ({"rtol": 1e-7, "atol": 1e-8}, 2e-5),
+    "radau5": ({"rtol": 1e-7, "atol": 1e-8}, 2e-5),
     "rosenbrock23": ({"rtol": 1e-6, "atol": 1e-7}, 2e-3),
     "tsit5 float32": ({"rtol": 1e-5, "atol": 1e-6, "precision": "float32"}, 2e-3),
 }

@@ -9,7 +9,7 @@ ORDINARY = {
     "dopri5": ({"rtol": 1e-8, "atol": 1e-9}, 2e-5),
     "dop853": ({"rtol": 1e-9, "atol": 1e-10}, 2e-5),
     "rodas5p": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
-    "kvaerno5": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
+    "radau5": ({"rtol": 1e-7, "atol": 1e-8}, 2e-4),
     "rosenbrock23": ({"rtol": 1e-6, "atol": 1e-7}, 2e-3),
     "rk4": ({"step": 0.01}, 2e-5),
     "euler": ({"step": 5e-4}, 2e-2),

@@ -180,7 +180,7 @@ LATE = [
     pytest.param("rk4", {"step": 0.07}, 3e-6, marks=pytest.mark.exhaustive),
     pytest.param("tsit5", {}, 2e-5, marks=pytest.mark.exhaustive),
     pytest.param("rodas5p", {}, 5e-5, marks=pytest.mark.exhaustive),
-    pytest.param("kvaerno5", {}, 2e-5, marks=pytest.mark.exhaustive),
+    pytest.param("radau5", {}, 2e-5, marks=pytest.mark.exhaustive),
 ]  # fmt: skip
 
 

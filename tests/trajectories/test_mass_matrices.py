@@ -30,11 +30,13 @@ def jacobian(t, y):
     return [[-0.04, 1e4 * c, 1e4 * b], [0.04, -1e4 * c - 6e7 * b, -1e4 * b], [0, 6e7 * b, 0]]
 
 
-def test_robertson():
+@pytest.mark.parametrize("method", ["auto", "radau5"])
+def test_robertson(method):
     times = np.append(0.0, 0.4 * 10.0 ** np.arange(8))
     found = integrate(ROBERTSON, times=times, initial={"a": 1.0, "b": 0.0, "c": 0.5},
-                      parameters={"k": 0.04}, rtol=1e-9, atol=1e-14, device="cpu")  # fmt: skip
-    assert found.attrs["method"] == "rodas5p"
+                      parameters={"k": 0.04}, rtol=1e-9, atol=1e-14, method=method,
+                      device="cpu")  # fmt: skip
+    assert found.attrs["method"] == ("rodas5p" if method == "auto" else method)
     assert found["state"].values[0].tolist() == pytest.approx([1.0, 0.0, 0.0], abs=1e-15)
     exact = solve_ivp(ordinary, (0, times[-1]), [1.0, 0.0, 0.0], "Radau", times, rtol=1e-11,
                       atol=1e-16, jac=jacobian)  # fmt: skip
@@ -77,7 +79,7 @@ def test_transistor_amplifier():
 
 def test_what_is_refused():
     given = {"initial": {"a": 1.0, "b": 0.0, "c": 0.0}, "parameters": {"k": 0.04}, "device": "cpu"}
-    with pytest.raises(PlanError, match="'tsit5' has no mass matrix; choose 'rodas5p'"):
+    with pytest.raises(PlanError, match="'tsit5' has no mass matrix; choose 'rodas5p' or 'radau5'"):
         integrate(ROBERTSON, times=[0, 1], method="tsit5", **given)
     with pytest.raises(ModelError, match="takes fields without a mass matrix"):
         sensitivities(ROBERTSON, times=[0, 1], with_respect_to=["k"], **given)

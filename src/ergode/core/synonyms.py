@@ -43,13 +43,12 @@ _OTHERS = {
     "dop853": "rk8 dp8 vern7 vern8 vern9 ode78 ode89",
     "rkc2": "rkc rock2 rock4 chebyshev",
     "bdf": "lsoda cvode vode ode15s fbdf qndf",
-    "rodas5p": "radau radau5 radauiia5 stiff implicit rodas rodas5 rosenbrock backwardeuler "
-    "impliciteuler",
+    "rodas5p": "stiff implicit rodas rodas5 rosenbrock backwardeuler impliciteuler",
+    "radau5": "radau radauiia5 esdirk sdirk kencarp3 kencarp4 kencarp5 trbdf2 kvaerno3 kvaerno5",
     "rodas4": "radau radau5 radauiia5 stiff implicit rodas rodas5 rosenbrock backwardeuler "
     "impliciteuler",
     "rosenbrock23": "ode23s ros2 ros3",
     "rodas5p-krylov": "newtonkrylov gmres jfnk krylov",
-    "kvaerno5": "esdirk sdirk kencarp3 kencarp4 kencarp5 trbdf2 kvaerno3",
     "verlet": "leapfrog velocityverlet stormerverlet symplectic",
     "kahan-li6": "yoshida yoshida6",
     "euler-maruyama": "em sde ito maruyama",

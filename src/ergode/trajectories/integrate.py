@@ -157,9 +157,9 @@ def integrate(
         steps are repeated with ``"rodas5p"``. If 25,000 steps of that method do not suffice either,
         they are long rather than stiff, and are repeated with ``"tsit5"`` up to `max_steps`. With
         `step` it chooses ``"rk4"``. With noise it chooses the method of highest order. With a mass
-        matrix it chooses ``"rodas5p"``, and the initial values are made consistent.
-        ``attrs["method_reason"]`` gives the reason. More than 100 named
-        variables without delays and noise are taken as one array. For up to 16 variables SymPy
+        matrix, which ``"radau5"`` takes too, it chooses ``"rodas5p"``, and the initial values are
+        made consistent. ``attrs["method_reason"]`` gives the reason. More than 100 named variables
+        without delays and noise are taken as one array. For up to 16 variables SymPy
         derives the Jacobian of a method for stiff equations; if it cannot, finite differences
         approximate it. For more variables, and for variables that are arrays, the Rosenbrock
         methods use finite differences, and do not support delays. Several trajectories of up to 256
@@ -189,8 +189,9 @@ def integrate(
           equations
         - ``"rodas5p-krylov"``: the same method of order 5 without a matrix: Krylov subspaces solve
           its linear systems; for stiff equations in arrays of two and three dimensions
-        - ``"kvaerno5"``: a diagonally implicit Runge-Kutta method of order 5, which solves its
-          stages by Newton's method; for stiff and strongly nonlinear equations
+        - ``"radau5"``: the implicit Runge-Kutta method Radau IIA, of order 5, which solves its
+          stages by Newton's method; for stiff and strongly nonlinear equations, also with a mass
+          matrix
         - ``"bdf"``: backward differentiation formulas up to order 5, which keep the Jacobian and
           its factors over many steps; for stiff equations in arrays of one dimension
         - ``"verlet"``: the Stoermer-Verlet or leapfrog method, symplectic of order 2; for long

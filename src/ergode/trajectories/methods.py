@@ -13,8 +13,8 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.steppers import (
     chebyshev,
     explicit,
-    kvaerno,
     noise,
+    radau,
     rosenbrock,
     splitting,
     stepper,
@@ -24,7 +24,7 @@ from ergode.trajectories.steppers.rosenbrock import RODAS5P, ROSENBROCK23, Rosen
 
 MethodName = Literal[
     "auto", "euler", "rk4", "tsit5", "dopri5", "dop853", "rkc2", "rosenbrock23", "rodas5p",
-    "rodas5p-krylov", "kvaerno5", "bdf", "verlet", "blanes-moan4", "kahan-li6", "suzuki-umeno8",
+    "rodas5p-krylov", "radau5", "bdf", "verlet", "blanes-moan4", "kahan-li6", "suzuki-umeno8",
     "euler-maruyama", "implicit-euler-maruyama", "milstein", "platen2", "sra1",
 ]  # fmt: skip
 
@@ -109,8 +109,10 @@ class Method(methods.Method):
             return f"is for equations without noise, and the field has a diffusion; choose {known}"
         if field.is_neutral and (noisy or self.stiff or not self.adapts):
             return "is not for delayed derivatives; choose 'tsit5'"
-        if field.mass is not None and (self.name != _STIFF or self.is_wide(field)):
-            return f"has no mass matrix; choose '{_STIFF}', with up to {_STIFF_VARIABLES} variables"
+        takes_mass = self.name in (_STIFF, "radau5") and not self.is_wide(field)
+        if field.mass is not None and not takes_mass:
+            few = f"with up to {_STIFF_VARIABLES} variables"
+            return f"has no mass matrix; choose '{_STIFF}' or 'radau5', {few}"
         if (self.stabilised or self.matrix_free) and field.arrays is None:
             return "is for variables that are arrays; choose 'rodas5p'"
         if self.multistep and step is not None:
@@ -317,9 +319,9 @@ def _noisy(
     return Method(name, summary, use, order, adapts, stiff, bindings, tableau, scheme, **more)
 
 
-_KVAERNO5 = {
-    stepper.step: kvaerno.step, stepper.DENSE: kvaerno.DENSE, stepper.ERROR_ORDER: 5.0,
-    stepper.PROBES: kvaerno.PROBES,
+_RADAU5 = {
+    stepper.step: radau.step, stepper.DENSE: radau.DENSE, stepper.ERROR_ORDER: 4.0,
+    stepper.PROBES: radau.PROBES,
 }  # fmt: skip
 
 # A polynomial of a step, by the powers of its fraction.
@@ -367,9 +369,9 @@ METHODS = {
             matrix_free=True,
         ),
         Method(
-            "kvaerno5", "a diagonally implicit Runge-Kutta method of order 5, which solves its "
-            "stages by Newton's method", "stiff and strongly nonlinear equations", 5, True, True,
-            _KVAERNO5,
+            "radau5", "the implicit Runge-Kutta method Radau IIA, of order 5, which solves its "
+            "stages by Newton's method", "stiff and strongly nonlinear equations, also with a mass "
+            "matrix", 5, True, True, _RADAU5,
         ),
         Method(
             "bdf", "backward differentiation formulas up to order 5, which keep the Jacobian "

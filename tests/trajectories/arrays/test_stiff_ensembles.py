@@ -101,13 +101,13 @@ def test_thirty_named_variables(count, method):
         np.testing.assert_allclose(states, exact, rtol=1e-4, atol=1e-8)
 
 
-def test_kvaerno_is_for_few_named_variables():
+def test_radau_is_for_few_named_variables():
     field, names = chain(17)
     with pytest.raises(ergode.PlanError, match="for up to 16 variables; choose 'rodas5p' or 'bdf'"):
         integrate(field, times=[0.0, 1.0], initial=dict.fromkeys(names, 1.0), device="cpu",
-                  parameters={"back": 1.0}, method="kvaerno5")  # fmt: skip
+                  parameters={"back": 1.0}, method="radau5")  # fmt: skip
     with pytest.raises(ergode.PlanError, match="not made yet for variables that are arrays"):
-        heat(33, 1.0, method="kvaerno5")
+        heat(33, 1.0, method="radau5")
 
 
 def relaxed(i, t, y, p):

@@ -57,7 +57,7 @@ def around(device, events, levels, **options):
     "options",
     [
         {"method": "tsit5"}, {"method": "dop853", "rtol": 1e-9}, {"method": "rodas5p"},
-        {"method": "kvaerno5", "rtol": 1e-5}, {"method": "dopri5", "step": 0.6},
+        {"method": "radau5", "rtol": 1e-5}, {"method": "dopri5", "step": 0.6},
         {"method": "rk4", "step": 0.2},
         {"method": "tsit5", "precision": "float32"},
         {"method": "tsit5", "rtol": 1e-4, "precision": "float32"},

@@ -15,7 +15,20 @@ def define(intrinsic: Callable[..., Any], types: Any) -> tuple[Any, Any, Any]:
         def generate(_, builder, __, arguments):  # type: ignore[no-untyped-def]
             return builder.fma(*arguments)
 
-        return (a(a, a, a), generate) if a == b == c and a in unsigned else None
+        def of_complex(_, builder, __, arguments):  # type: ignore[no-untyped-def]
+            (x, xi), (y, yi), (z, zi) = (
+                [builder.extract_value(number, part) for part in (0, 1)] for number in arguments
+            )
+            real = builder.fma(x, y, builder.fma(builder.fneg(xi), yi, z))
+            imaginary = builder.fma(x, yi, builder.fma(xi, y, zi))
+            result = builder.insert_value(arguments[0], real, 0)
+            return builder.insert_value(result, imaginary, 1)
+
+        if not a == b == c:
+            return None
+        if a in (types.complex64, types.complex128):
+            return a(a, a, a), of_complex
+        return (a(a, a, a), generate) if a in unsigned else None
 
     def bit_cast(result_of):  # type: ignore[no-untyped-def]
         def cast(context, x):  # type: ignore[no-untyped-def]

@@ -20,6 +20,7 @@ from ergode.core.compiler.language import cuda, real, unroll
 from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
 from ergode.trajectories.adaptive.lanes import (
     LANES,
+    busy_blocks,
     commit,
     end_in,
     enter_cell,
@@ -492,13 +493,14 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, storage):
         for lane in range(LANES):
             if not (RESUMES and storage.kept.counts[STAGE, who[lane]] == UNDER_WAY):
                 start_in(lane, who[lane], run, lanes)
+        blocks = busy_blocks(working)
         while count > 0:
-            looks = try_steps(run, lanes)
+            looks = try_steps(blocks, run, lanes)
             if looks > 0:
                 for lane in range(LANES):
                     if looked[lane] > 0:
                         look_into(lane, who[lane], run, lanes, out)
-            ends, waits = commit(run, lanes, out)
+            ends, waits = commit(blocks, run, lanes, out)
             if SHARED and waits > 0 and waits == count - ends:
                 ends += leave_cell(n, now, run, lanes)
                 n += 1
@@ -521,7 +523,7 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, storage):
                             leave(lane, who[lane], stage, lanes, storage)
                             if not SHARED:
                                 following = next_open(following, stop, storage)
-                        working[lane] = 0
+                        working[lane] = looked[lane] = 0
                         count -= 1
                         if following < stop and not SHARED:
                             who[lane] = following
@@ -534,6 +536,7 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, storage):
                                 start_in(lane, following, run, lanes)
                             following += 1
                             count += 1
+                blocks = busy_blocks(working)
             if RESUMES and paused:
                 for lane in range(LANES):
                     if working[lane] == 1:

@@ -87,6 +87,8 @@ from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, completed
 from ergode.trajectories.steppers.timed import TIMED, next_time
 
 LANE_COUNT = 64
+BLOCK_COUNT = 8
+BLOCK = option(BLOCK_COUNT)  # lanes that are attempted together
 LANES = option(LANE_COUNT)  # trajectories that a thread integrates at once
 
 
@@ -260,12 +262,21 @@ def start_in(lane, me, run, lanes):
     set_due(lane, me, run, lanes)
 
 
+def busy_blocks(working):
+    """How many blocks of lanes, from the first one on, hold all that have work."""
+    blocks = 0
+    for lane in range(LANES):
+        if working[lane] > 0:
+            blocks = lane // BLOCK + 1
+    return blocks
+
+
 @no_refcount
-def try_steps(run, lanes):
-    """Attempt a step in every lane; returns how many lanes need `look_into`."""
+def try_steps(blocks, run, lanes):
+    """Attempt a step in every lane of `blocks`; returns how many lanes need `look_into`."""
     t, h, goal, whole, k = lanes.t, lanes.h, lanes.goal, lanes.whole, lanes.k
     looks = 0
-    for lane in range(LANES):
+    for lane in range(BLOCK * blocks):
         y0, f0, q = state_in(lane, lanes.y), state_in(lane, lanes.f), parameters_in(lane, lanes)
         stored = stored_in(lane, run, lanes)
         history = history_here(stored)
@@ -353,66 +364,68 @@ def look_into(lane, me, run, lanes, out):
 
 
 @no_refcount
-def commit(run, lanes, out):
+def commit(blocks, run, lanes, out):
     """Apply accepted steps; returns how many lanes have ended, and how many are at their goal."""
     most = real(run.most)
     t, t2, h, log_error, y, y1 = lanes.t, lanes.t2, lanes.h, lanes.log_error, lanes.y, lanes.y1
     goal, tried, working = lanes.goal, lanes.tried, lanes.working
     ends, waits = 0, 0
-    for lane in range(LANES):
-        active = working[lane] > 0.0
-        if CELLS:
-            active = active & (t[lane] < goal[lane])
-        kept = (log_error[lane] <= 0.0) & active
-        if SEEN > 0 and (kept or not BY_PARTS):
-            _observe(lane, kept, run, lanes)
-        if LOGS_INSIDE and kept:
-            _log_inside(lane, run, lanes, out)
-        if EVENTS > 0 and CELLS and not SHARED and kept and lanes.looked[lane] > 0.0:
-            _note_break(lane, run, lanes)
-        finite = True
-        for i in unroll(range(VARIABLES)):
-            # `+ 0.0` loads the value: LLVM cannot vectorise a select between two addresses.
-            state = y1[i, lane] + 0.0 if kept else y[i, lane]
-            finite = finite & is_finite(state)
-            y[i, lane] = state
-            lanes.f[i, lane] = lanes.f1[i, lane] + 0.0 if kept else lanes.f[i, lane]
-        for e in unroll(range(EVENTS)):
-            lanes.g[e, lane] = lanes.g1[e, lane] + 0.0 if kept else lanes.g[e, lane]
-        if EVENTS > 0:
-            g = tuple(lanes.g[e, lane] for e in range(EVENTS))
-            finite = finite & are_numbers(g)
-            met = met_here(tuple(lanes.met[e, lane] for e in range(EVENTS)), g)
+    for block in range(blocks):
+        for place in range(BLOCK):
+            lane = block * BLOCK + place
+            active = working[lane] > 0.0
+            if CELLS:
+                active = active & (t[lane] < goal[lane])
+            kept = (log_error[lane] <= 0.0) & active
+            if SEEN > 0 and (kept or not BY_PARTS):
+                _observe(lane, kept, run, lanes)
+            if LOGS_INSIDE and kept:
+                _log_inside(lane, run, lanes, out)
+            if EVENTS > 0 and CELLS and not SHARED and kept and lanes.looked[lane] > 0.0:
+                _note_break(lane, run, lanes)
+            finite = True
+            for i in unroll(range(VARIABLES)):
+                # `+ 0.0` loads the value: LLVM cannot vectorise a select between two addresses.
+                state = y1[i, lane] + 0.0 if kept else y[i, lane]
+                finite = finite & is_finite(state)
+                y[i, lane] = state
+                lanes.f[i, lane] = lanes.f1[i, lane] + 0.0 if kept else lanes.f[i, lane]
             for e in unroll(range(EVENTS)):
-                lanes.met[e, lane] = met[e]
-        before = t[lane]
-        now = t2[lane] + 0.0 if kept else before
-        t[lane] = now
-        if ADAPTS:
-            _choose_step(lane, before, kept, active, run, lanes)
-        tried[lane] += 1.0 if active else 0.0
-        lanes.kept_count[lane] += 1.0 if kept else 0.0
-        over = (now >= run.last) | (tried[lane] >= most) | (working[lane] > 1)
-        over = over | (h[lane] <= 4.0 * EPSILON * abs(now)) | (not finite)
-        if LOOKS_UP:
-            q = parameters_in(lane, lanes)
-            gone = active & outside(now, state_in(lane, y), q, run.frame, lanes.who[lane])
-            lanes.stray[lane] = 1.0 if gone else lanes.stray[lane]
-            over = over | gone | has_no_solution(lanes.whole, lane)
-        if LOGS_STEPS and kept:
-            number = np.int64(lanes.kept_count[lane])
-            log_step(number, now, state_in(lane, y), out.step_log, lanes.who[lane])
-        if len(TIMED) > 0 and kept and now >= lanes.due[lane]:
-            if SCHEME > 0 and lanes.acted[lane] < 0.0:
-                own_mesh.cut_cell(now, stored_in(lane, run, lanes))
-            set_due(lane, lanes.who[lane], run, lanes)
-        if len(INPUTS) > 0 and kept:
-            _pass_knot(lane, before, run, lanes)
-        ended = over & (working[lane] > 0.0)
-        working[lane] += 1.0 if ended else 0.0
-        ends += 1 if ended else 0
-        if CELLS:
-            waits += 1 if (working[lane] == 1.0) & (now >= goal[lane]) else 0
+                lanes.g[e, lane] = lanes.g1[e, lane] + 0.0 if kept else lanes.g[e, lane]
+            if EVENTS > 0:
+                g = tuple(lanes.g[e, lane] for e in range(EVENTS))
+                finite = finite & are_numbers(g)
+                met = met_here(tuple(lanes.met[e, lane] for e in range(EVENTS)), g)
+                for e in unroll(range(EVENTS)):
+                    lanes.met[e, lane] = met[e]
+            before = t[lane]
+            now = t2[lane] + 0.0 if kept else before
+            t[lane] = now
+            if ADAPTS:
+                _choose_step(lane, before, kept, active, run, lanes)
+            tried[lane] += 1.0 if active else 0.0
+            lanes.kept_count[lane] += 1.0 if kept else 0.0
+            over = (now >= run.last) | (tried[lane] >= most) | (working[lane] > 1)
+            over = over | (h[lane] <= 4.0 * EPSILON * abs(now)) | (not finite)
+            if LOOKS_UP:
+                q = parameters_in(lane, lanes)
+                gone = active & outside(now, state_in(lane, y), q, run.frame, lanes.who[lane])
+                lanes.stray[lane] = 1.0 if gone else lanes.stray[lane]
+                over = over | gone | has_no_solution(lanes.whole, lane)
+            if LOGS_STEPS and kept:
+                number = np.int64(lanes.kept_count[lane])
+                log_step(number, now, state_in(lane, y), out.step_log, lanes.who[lane])
+            if len(TIMED) > 0 and kept and now >= lanes.due[lane]:
+                if SCHEME > 0 and lanes.acted[lane] < 0.0:
+                    own_mesh.cut_cell(now, stored_in(lane, run, lanes))
+                set_due(lane, lanes.who[lane], run, lanes)
+            if len(INPUTS) > 0 and kept:
+                _pass_knot(lane, before, run, lanes)
+            ended = over & (working[lane] > 0.0)
+            working[lane] += 1.0 if ended else 0.0
+            ends += 1 if ended else 0
+            if CELLS:
+                waits += 1 if (working[lane] == 1.0) & (now >= goal[lane]) else 0
     return ends, waits
 
 

@@ -19,7 +19,7 @@ from ergode.models.fields.vector_field import VectorField
 from ergode.trajectories.adaptive.arguments import Out, Run, Storage
 from ergode.trajectories.adaptive.bindings import bindings_of
 from ergode.trajectories.adaptive.kernel import integrate_cpu, integrate_cuda
-from ergode.trajectories.adaptive.lanes import LANE_COUNT
+from ergode.trajectories.adaptive.lanes import BLOCK_COUNT, LANE_COUNT
 from ergode.trajectories.adaptive.outcome import Control, Outcome
 from ergode.trajectories.adaptive.resume import RESUMES, Kept, in_launches, rows_of
 from ergode.trajectories.delays import segments
@@ -472,6 +472,7 @@ def _named(chunk: slice) -> str:
 
 def _grain(count: int, threads: int, shared: bool) -> int:
     even = -(-count // (8 * threads))
-    if shared:  # lanes on a shared mesh are not refilled, so work items are multiples of LANES
-        even = -(-even // LANE_COUNT) * LANE_COUNT
+    # Lanes on a shared mesh are not refilled; others are filled by blocks.
+    together = LANE_COUNT if shared else BLOCK_COUNT
+    even = -(-even // together) * together
     return max(1, min(count, max(even, _GRAIN if count > _GRAIN * threads else even)))

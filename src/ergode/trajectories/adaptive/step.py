@@ -147,7 +147,7 @@ def _smooth_step(t, h, goal, soonest, wary, y, f, history, p, rtol, atol):
     whole = h * (1.0 + 64.0 * EPSILON) < left
     end = t + h if whole else goal
     size = end - t  # the time that passes: far from zero, times are coarse
-    y1, f1, k, error, correction = step(t, size, y, f, history, p)
+    y1, f1, k, error, correction = step(t, size, y, f, history, p, rtol, atol)
     log_error = error_size(error, correction, y, y1, rtol, atol) if ADAPTS else real(-1.0)
     if len(PROBES) > 0 and ADAPTS:
         missed = error_size(correction, (), y, y1, rtol, atol)

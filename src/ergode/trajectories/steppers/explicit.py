@@ -15,7 +15,7 @@ ERROR, CORRECTION = option(()), option(())
 EXTRA_A, EXTRA_C = option(()), option(())
 
 
-def step(t, h, y, f, history, p):
+def step(t, h, y, f, history, p, rtol, atol):
     """One step; returns state and slope at its end, stages, and error estimates (see `stepper`)."""
     k = (tuple(h * f[i] for i in range(VARIABLES)),)
     for s in unroll(range(1, len(C))):

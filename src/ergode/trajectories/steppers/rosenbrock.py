@@ -32,7 +32,7 @@ A, C = option(((),)), option(((),))
 M, ERROR = option((1.0,)), option((1.0,))
 
 
-def step(t, h, y, f, history, p):
+def step(t, h, y, f, history, p, rtol, atol):
     """One step; returns state and slope at its end, stages, and error estimates (see `stepper`)."""
     matrix = jacobian(t, y, f, history, p)
     by_time = time_slope(t, h, y, f, history, p)

@@ -40,7 +40,7 @@ def average_slope(t, h, y, p):
     return u
 
 
-def step(t, h, y, f, history, p):
+def step(t, h, y, f, history, p, rtol, atol):
     """One step; returns state and slope at its end, and stages (see `stepper`)."""
     u = average_slope(t, h, y, p)
     y1 = tuple(fma(h, u[i], y[i]) for i in range(VARIABLES))

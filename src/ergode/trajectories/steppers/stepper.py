@@ -1,6 +1,6 @@
 """The interface of a method of integration: its step, and the stages for dense output.
 
-    step(t, h, y, f, history, p) -> y1, f1, k, error, correction
+    step(t, h, y, f, history, p, rtol, atol) -> y1, f1, k, error, correction
     completed(t, h, y, k, history, p) -> k
 
 `f` and `f1` are the slopes at both ends.  `k` holds the stages for the dense output (see
