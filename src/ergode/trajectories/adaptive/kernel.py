@@ -19,6 +19,7 @@ import numpy as np
 from ergode.core.compiler.language import cuda, real, unroll
 from ergode.trajectories.adaptive.control import SMALLEST, first_step, next_size
 from ergode.trajectories.adaptive.lanes import (
+    BLOCK,
     LANES,
     busy_blocks,
     commit,
@@ -497,7 +498,7 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, storage):
         while count > 0:
             looks = try_steps(blocks, run, lanes)
             if looks > 0:
-                for lane in range(LANES):
+                for lane in range(BLOCK * blocks):
                     if looked[lane] > 0:
                         look_into(lane, who[lane], run, lanes, out)
             ends, waits = commit(blocks, run, lanes, out)
@@ -523,7 +524,7 @@ def integrate_cpu(start, stop, run, out, breakpoint_count, storage):
                             leave(lane, who[lane], stage, lanes, storage)
                             if not SHARED:
                                 following = next_open(following, stop, storage)
-                        working[lane] = looked[lane] = 0
+                        working[lane] = 0
                         count -= 1
                         if following < stop and not SHARED:
                             who[lane] = following
