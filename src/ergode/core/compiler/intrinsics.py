@@ -19,7 +19,7 @@ def define(intrinsic: Callable[..., Any], types: Any) -> tuple[Any, Any, Any]:
             (x, xi), (y, yi), (z, zi) = (
                 [builder.extract_value(number, part) for part in (0, 1)] for number in arguments
             )
-            real = builder.fma(x, y, builder.fma(builder.fneg(xi), yi, z))
+            real = builder.fma(x, y, builder.fsub(z, builder.fmul(xi, yi)))
             imaginary = builder.fma(x, yi, builder.fma(xi, y, zi))
             result = builder.insert_value(arguments[0], real, 0)
             return builder.insert_value(result, imaginary, 1)

@@ -213,7 +213,7 @@ real = Intrinsic("real")
 bits = Intrinsic("bits")
 """The unsigned integer type as wide as `real`."""
 fma = Intrinsic("fma")
-"""`fma(a, b, c)` is a * b + c with one rounding, on every target; of complex numbers with two."""
+"""`fma(a, b, c)` is a * b + c with one rounding, on every target; of complex numbers with more."""
 to_bits = Intrinsic("to_bits")
 """The bit pattern of a float as an unsigned integer of the same width."""
 from_bits = Intrinsic("from_bits")

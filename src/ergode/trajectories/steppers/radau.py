@@ -8,8 +8,8 @@ the mass matrix B (or the unit matrix),
 
 In the eigenvectors of A^-1 these are a real linear system and a complex one, each of the size of y.
 Newton's method solves them with the Jacobian at the beginning of the step, to a hundredth of the
-tolerance.  A step whose iteration does not converge has a large error, and is repeated with a
-smaller size.
+tolerance; where no tolerance chooses the steps, as far as it converges.  A step that does not
+converge has a large error, and is repeated with a smaller size.
 
 With the real eigenvalue g, (B g / h - J) err = f(t, y) + B e . z / h is the difference from a
 formula of order 3.  It is put into f once more, which damps what is stiff.
@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from ergode.core.compiler.language import fma, real, unroll
-from ergode.trajectories.steppers.equations import MASS, VARIABLES, delayed, massed, slope
+from ergode.trajectories.steppers.equations import EPSILON, MASS, VARIABLES, delayed, massed, slope
 from ergode.trajectories.steppers.inside_step import missed_inside
 from ergode.trajectories.steppers.jacobian import jacobian
 from ergode.trajectories.steppers.linear import factorised, solved
@@ -32,7 +32,7 @@ from ergode.trajectories.steppers.stepper import ADAPTS, absolute
 C = ((4.0 - 6.0**0.5) / 10.0, (4.0 + 6.0**0.5) / 10.0, 1.0)
 PROBES = (0.4, 0.85)  # u' - f is zero at the stages, and almost largest here
 
-_ITERATIONS = 10
+_ITERATIONS = 20
 _ENOUGH = 0.01  # of the tolerance
 _REFUSED = 100.0  # times the tolerance: the error of a step without a solution
 
@@ -71,9 +71,9 @@ def step(t, h, y, f, history, p, rtol, atol):
     w = tuple(tuple(real(0.0) for i in range(VARIABLES)) for q in range(3))
     z = w
     before = real(0.0)
-    left = real(1.0)
+    is_solved = False
     number = 0
-    while left > 0.0 and number < _ITERATIONS:
+    while number < _ITERATIONS:
         g = tuple(_slope_at(C[s], t, h, y, z[s], history, p) for s in range(3))
         m = tuple(massed(w[q]) for q in range(3))
         r = tuple(
@@ -106,19 +106,22 @@ def step(t, h, y, f, history, p, rtol, atol):
             for s in unroll(range(3)):
                 change = max(change, abs(z[s][i] - moved[s][i]) * scale[i])
         number += 1
+        is_last = change <= 8.0 * EPSILON / rtol
         # Each change is about `ratio` times the one before it: what is left is their sum.
         ratio = change / before if number > 1 else real(0.5)
-        if not ratio < 1.0:
+        left = change * ratio / (1.0 - ratio) if ratio < 1.0 else change
+        is_solved = is_last | (left <= _ENOUGH)
+        if ADAPTS:
+            is_last = is_solved
+        if is_last or not ratio < 1.0:
             number = _ITERATIONS
-        elif ratio * change <= _ENOUGH * (1.0 - ratio):
-            left = real(0.0)
         before = change
     y1 = tuple(y[i] + z[2][i] for i in range(VARIABLES))
     drift = massed(tuple(sum(ERROR[s] * z[s][i] for s in range(3)) for i in range(VARIABLES)))
     rough = solved(alone, tuple(fma(per, drift[i], f[i]) for i in range(VARIABLES)))
     again = slope(t, tuple(y[i] + rough[i] for i in range(VARIABLES)), delayed(t, y, history, p), p)
     error = solved(alone, tuple(fma(per, drift[i], again[i]) for i in range(VARIABLES)))
-    if left > 0.0:
+    if not is_solved:
         error = tuple(real(_REFUSED) / scale[i] for i in range(VARIABLES))
         if not ADAPTS:  # no smaller step is tried
             y1 = tuple(real(np.nan) for i in range(VARIABLES))
