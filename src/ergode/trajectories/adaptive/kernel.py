@@ -401,17 +401,24 @@ def _one_step(at, goal, history, p, n, stored, run, out):
         h = retried(h, t, t1, soonest, kept)
         previous = max(log_error, real(SMALLEST)) if kept else previous
         last_step_rejected = not kept
-    if outcome == DONE:
-        tried = kept_count + rejected_count
-        outcome = outcome_of(t, h, y, tried, run.most, log_error) if t < run.last else DONE
-        if LOOKS_UP and outside(t, y, p, run.frame, me):
-            outcome = OUTSIDE
-        if has_no_solution(stored.whole, me):
-            outcome = NO_SOLUTION
+    outcome = _outcome_after(
+        outcome, t, h, y, kept_count + rejected_count, log_error, p, stored, run
+    )
     return Trajectory(
         t, y, f, g, met, s, h, previous, last_step_rejected, cursor, kept_count, rejected_count,
         outcome,
     )  # fmt: skip
+
+
+def _outcome_after(outcome, t, h, y, tried, log_error, p, stored, run):
+    """How a trajectory stands after an attempted step, whose events left it with `outcome`."""
+    if outcome != DONE:
+        return outcome
+    if has_no_solution(stored.whole, stored.me):
+        return NO_SOLUTION
+    if LOOKS_UP and outside(t, y, p, run.frame, stored.me):
+        return OUTSIDE
+    return outcome_of(t, h, y, tried, run.most, log_error) if t < run.last else DONE
 
 
 def _missed(at, before, n, now, stored, run):
