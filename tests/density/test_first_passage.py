@@ -223,6 +223,18 @@ def at_rest(t, y, p):
 
 
 @DEVICES
+@pytest.mark.parametrize("noise", [1e-12, 1e-3])
+@pytest.mark.parametrize("wall", [1.0, 1.01])
+def test_faint_noise_does_not_close_a_wall(noise, wall, device):
+    """The wall is at the centre of a cell, or near it; it was passed by nobody."""
+    found = absorbed(
+        [0, 1], 0.05, drift=0.9, high=wall, prior=ergode.Gaussian([0], [0.04]), device=device,
+        process_noise=[noise],
+    )  # fmt: skip
+    assert float(found["survival"][-1]) == pytest.approx(norm.cdf((wall - 0.9) / 0.2), abs=0.012)
+
+
+@DEVICES
 def test_a_constant_killing_rate_is_exponential(device):
     times = np.array([0, 0.7, 2.0])
     found = killed(times, 0.1, steady, device=device)

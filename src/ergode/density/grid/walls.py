@@ -22,6 +22,11 @@ the wall give the flux s B(x) p / theta with x = v theta / s and B(x) = x / (1 -
 scheme of Scharfetter and Gummel). The part s p / theta belongs to noise and the rest to drift; if
 the drift is away from the wall, all belongs to noise.
 
+The density falls towards the wall within a layer of s / v cells. Where drift is so fast that the
+layer is within a cell, the density at its centre is not of the order of theta, and a capacity would
+hold back what drift carries: faint noise would close the wall. So theta of the noise is at least
+(v / (10 s))^2, up to 1/2, which vanishes with the square of the width.
+
 Drift and noise take turns. To noise, drift by steps is a wall that jumps to and fro by v dt, and
 the average of its effect is that of a wall nearer by about v^2 dt^(3/2) / (2 s)^(1/2) cells. Steps
 are so short that this is a hundredth of a cell, but at least an eighth of a cell of drift.
@@ -40,6 +45,7 @@ from ergode.core.compiler.language import real, unroll
 from ergode.density.grid.lattice import DIMENSION, NOISY, drift, is_allowed, limited_value, shifted
 
 _THETA_LEAST = 1e-6
+_LAYER = 0.1  # of v / s
 _MOVED_MOST = 0.01  # cells that steps move a wall
 _HURRY_MOST = 8.0  # steps in which drift crosses a cell
 
@@ -71,12 +77,14 @@ def rates_at_wall(v, s, theta):
     """Rates by drift and by noise, from velocity, spread and the distance of the wall."""
     if s <= 0.0:
         return max(v, real(0.0)) / (0.5 + theta), real(0.0)
-    x = v * theta / s
-    if x < 0.0:
+    if v < 0.0:
+        x = v * theta / s
         part = x / -math.expm1(-x) if x < -1e-3 else 1.0 + 0.5 * x
         return real(0.0), part * s / theta
+    layer = max(theta, min((_LAYER * v / s) ** 2, real(0.5)))
+    x = v * layer / s
     weight = -1.0 / math.expm1(-x) - 1.0 / x if x > 1e-2 else 0.5 + x / 12.0
-    return v * weight / (1.0 + (theta - 0.5) * (2.0 * weight - 1.0)), s / theta
+    return v * weight / (1.0 + (theta - 0.5) * (2.0 * weight - 1.0)), s / layer
 
 
 def find_walls(i, t, z, cells, frame):
