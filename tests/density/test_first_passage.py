@@ -29,38 +29,34 @@ def between(y, t, p):
     return (min(p[3] - y[0], y[0] - p[2]),)
 
 
-# Killing rates all use the time, have walls, and lie on a large circle: one kernel for them.
-def steady(y, t, p):
-    return (0.7 + 0.0 * t,)
+# Killing rates are of one form, have walls, and lie on a large circle: one kernel for them.
+def rate(y, t, p):
+    return (p[4] + p[5] * y[0] + p[6] * y[0] * y[0] + p[7] * math.cos(4.0 * t),)
 
 
-def square(y, t, p):
-    return (y[0] * y[0] + 0.0 * t,)
-
-
-def at_times(y, t, p):
-    return (1.0 + math.cos(4.0 * t),)
-
-
-FIELD = ergode.VectorField(linear, ["x"], ["drift", "pull", "low", "high"])
+RATES = ("steady", "slope", "square", "wave")
+FIELD = ergode.VectorField(linear, ["x"], ["drift", "pull", "low", "high", *RATES])
 SPOT = ergode.Gaussian([0.0], [0.01])
 
 
-def absorbed(times, width, *, drift=0.0, pull=0.0, low=-50.0, high=1.0, prior=SPOT, **options):
+def absorbed(
+    times, width, *, drift=0.0, pull=0.0, low=-50.0, high=1.0, prior=SPOT, rates=(), **options
+):
     settings = {
         "region": between, "boundary": "absorbing", "threshold": 1e-10, "device": "cpu:1",
         "keep": "none", "scheme": "split",
     } | options  # fmt: skip
     values = {"drift": drift, "pull": pull, "low": low, "high": high}
+    values |= dict.fromkeys(RATES, 0.0) | dict(rates)
     return ergode.density.propagate(
         FIELD, prior, times=times, parameters=values, width=width, **settings
     )
 
 
-def killed(times, width, rate, **options):
+def killed(times, width, rates, **options):
     """Also on a large circle, between walls that are far away."""
     given = {"killing_rate": rate, "high": 50.0, "process_noise": [1.0], "periodic": {"x": 400.0}}
-    return absorbed(times, width, **given | options)
+    return absorbed(times, width, rates=rates, **given | options)
 
 
 def balance(found):
@@ -237,7 +233,7 @@ def test_faint_noise_does_not_close_a_wall(noise, wall, device):
 @DEVICES
 def test_a_constant_killing_rate_is_exponential(device):
     times = np.array([0, 0.7, 2.0])
-    found = killed(times, 0.1, steady, device=device)
+    found = killed(times, 0.1, {"steady": 0.7}, device=device)
     np.testing.assert_allclose(found["survival"], np.exp(-0.7 * times), rtol=1e-6)
     np.testing.assert_allclose(balance(found), 1.0, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found["mean"], 0.0, atol=1e-9)
@@ -251,14 +247,18 @@ def test_a_quadratic_killing_rate_follows_riccati(device):
 
     exact = solve_ivp(moments, (0, 1), [1.0, 1.0], rtol=1e-10, atol=1e-12).y[:, -1]
     for width, most in ((0.2, 0.003), (0.1, 0.0008)):
-        found = killed([0, 1], width, square, prior=ergode.Gaussian([0], [1]), device=device)
+        prior = ergode.Gaussian([0], [1])
+        found = killed([0, 1], width, {"square": 1.0}, prior=prior, device=device)
         got = float(found["covariance"][-1, 0, 0]), float(found["survival"][-1])
         np.testing.assert_allclose(got, exact, rtol=0, atol=most)
 
 
+AT_TIMES = {"steady": 1.0, "wave": 1.0}
+
+
 def test_a_killing_rate_may_depend_on_time_and_on_walls():
     times = np.array([0, 0.4, 1.5])
-    found = killed(times, 0.05, at_times, high=1.0)
+    found = killed(times, 0.05, AT_TIMES, high=1.0)
     both = absorbed(times, 0.05, process_noise=[1.0])
     taken = np.exp(-times - 0.25 * np.sin(4 * times))
     np.testing.assert_allclose(found["survival"], taken * both["survival"], rtol=2e-3)
@@ -328,19 +328,15 @@ def test_what_is_measured_has_survived(device):
     np.testing.assert_allclose(float(found["mean"][-1, 0]), x @ left / left.sum(), atol=0.004)
 
 
-def negative(y, t, p):
-    return (y[0] + 0.0 * t,)
-
-
 def test_a_negative_rate_is_refused():
     with pytest.raises(ergode.PlanError, match="not a finite number"):
-        killed([0, 1], 0.1, negative)
+        killed([0, 1], 0.1, {"slope": 1.0})
 
 
 def test_a_run_with_checkpoints_has_the_same_bits(tmp_path):
-    whole = killed([0, 0.5, 1], 0.05, at_times, high=1.0)
+    whole = killed([0, 0.5, 1], 0.05, AT_TIMES, high=1.0)
     stored = killed(
-        [0, 0.5, 1], 0.05, at_times, high=1.0, store=tmp_path / "run.zarr", checkpoint=0.001
+        [0, 0.5, 1], 0.05, AT_TIMES, high=1.0, store=tmp_path / "run.zarr", checkpoint=0.001
     )
     for name in ("survival", "mass_absorbed", "mass_killed", "mean"):
         np.testing.assert_array_equal(stored[name], whole[name])
@@ -356,7 +352,7 @@ def test_cuda_kernels_compile(absorbs):
     lattice = Lattice(np.zeros(1), np.ones(1), np.eye(1), is_rotated=False).periodic(np.ones(1))
     bindings = specialize.bindings_of(
         FIELD, [lattice], GRIDS["split"], Noise(np.eye(1)), "grid",
-        limits=specialize.Limits(between, 0.0, np.inf, absorbs), killing=at_times,
+        limits=specialize.Limits(between, 0.0, np.inf, absorbs), killing=rate,
     )  # fmt: skip
     kernel = specialize.advance_kernel(bindings, "float64", "grid")
     grid, masses, frame, control = arguments(FIELD, "float64")

@@ -233,7 +233,6 @@ def test_its_cuda_kernels_compile(precision):
     from ergode.core.devices import cuda
 
     size, count, groups = 2, 8, 1
-    kernel = carrier.kernel_of(LINEAR, precision, "cuda")
     one, log = np.zeros((1, size)), np.zeros((1, count))
     points = np.zeros((size, 1, count), precision)
     row = one.astype(precision)
@@ -243,7 +242,6 @@ def test_its_cuda_kernels_compile(precision):
     still = np.zeros((size, size)), np.zeros(3)
     logs = (log,) * 4
     follow = (0, count, count, 0.0, 1.0, np.zeros(1), one, *still, frame, points, *logs)
-    assert "__local_depot" not in cuda.ptx(kernel.compiled("cuda"), follow)
     kills = carrier.kernel_of(LINEAR, precision, "cuda", killing=lambda y, t, p: (y[0] * y[0],))
     assert "__local_depot" not in cuda.ptx(kills.compiled("cuda"), follow)
     summit = np.zeros((1, 1 + size))

@@ -295,15 +295,15 @@ def test_its_cuda_kernels_compile():
         log, log, log,
     )  # fmt: skip
     shaking = Noise(None, shaken, is_crossed=True)
-    for killing, noise in ((None, None), (lambda y, t, p: (y[0] * y[0],), None), (None, shaking)):
-        kernel = carrier.kernel_of(LINEAR, "float64", "cuda", True, killing, noise=noise)
-        cuda.ptx(kernel.compiled("cuda"), follow, optimized=False)
+    kernel = carrier.kernel_of(
+        LINEAR, "float64", "cuda", True, lambda y, t, p: (y[0] * y[0],), noise=shaking
+    )
+    cuda.ptx(kernel.compiled("cuda"), follow, optimized=False)
     whole, signs, summit = np.zeros(3, np.int64), np.ones(count, np.int8), np.zeros((1, 1 + size))
     out = np.zeros((1, 3, 2, 1))
     add_up = 0, 3, count, 1, whole, whole, summit, signs, signs, states, log, out
-    for more in ({}, {sums.PERIODS: (0.0, 6.0)}):
-        bindings = {gaussians.WIDE: True, DIMENSION: size} | more
-        kernel = kernels.for_each(sums.add_up, bindings=bindings)
-        cuda.ptx(kernel.compiled("cuda"), add_up, optimized=False)
+    bindings = {gaussians.WIDE: True, DIMENSION: size, sums.PERIODS: (0.0, 6.0)}
+    kernel = kernels.for_each(sums.add_up, bindings=bindings)
+    cuda.ptx(kernel.compiled("cuda"), add_up, optimized=False)
     turn = kernels.for_each(sums.turn, bindings=bindings)
     cuda.ptx(turn.compiled("cuda"), (0, 1, count, 1, summit, states, log, out), optimized=False)

@@ -28,13 +28,6 @@ def moving():
     )
 
 
-@pytest.fixture(scope="module")
-def particles():
-    return ergode.particles.propagate(
-        FIELD, PRIOR, times=[0.0, 2.0], count=4_000, keep="all", device="cpu:1", seed=1
-    )
-
-
 def moments(time, names):
     """Exact mean and covariance of some variables."""
     flow = np.eye(4)
@@ -50,6 +43,15 @@ def share(places, time, names):
     away = places - mean
     square = np.einsum("ki,ij,kj->k", away, np.linalg.inv(covariance), away)
     return chi2.cdf(np.mean(square), len(names))
+
+
+@pytest.fixture(scope="module")
+def particles():
+    """Of the last time: they need not be moved."""
+    return ergode.particles.propagate(
+        FIELD, ergode.Gaussian(*moments(2.0, NAMES)), times=[2.0], count=4_000, keep="all",
+        device="cpu:1", seed=1,
+    )  # fmt: skip
 
 
 def texts(legend):
