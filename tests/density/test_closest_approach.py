@@ -289,7 +289,7 @@ def periapsis(y):
 def test_a_function_of_the_state_has_the_law_of_its_least_value(mean, sigma, levels, until, width):
     """The altitude of a periapsis, in closed form."""
     rng = np.random.default_rng(3)
-    y = np.array(mean)[:, None] + np.array(sigma)[:, None] * rng.standard_normal((4, 1_000_000))
+    y = np.array(mean)[:, None] + np.array(sigma)[:, None] * rng.standard_normal((4, 4_000_000))
     least = periapsis(y)
     share = np.array([(least < level).mean() for level in levels])
     error = np.sqrt(share * (1 - share) / least.size)

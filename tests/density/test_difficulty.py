@@ -55,3 +55,9 @@ def test_a_run_of_minutes_is_announced_before_it_begins():
                 [[0.0, -1.0], [1.0, 0.0]], [0.0, 0.0], ergode.Gaussian([0, 0], [1, 1]), [0, 1e6],
                 width=0.06,
             )  # fmt: skip
+
+
+def test_a_usual_run_announces_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ergode.PerformanceWarning)
+        on_plane(np.zeros((2, 2)), [1.0, 0.0], ergode.Gaussian([0, 0], [1, 1]), [0, 1])

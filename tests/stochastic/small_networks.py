@@ -60,26 +60,6 @@ NETWORKS = {
 """Networks, and the time until which they are simulated."""
 
 
-SHARED = (
-    "warp-direct", "next-reaction", "rejection-bounds", "partial-propensity", "tau-leap", "langevin"
-)  # fmt: skip
-"""Methods of whose kernels, with and without events, ordinary tests compile the first alone."""
-
-
-def by_tables(network):
-    """The same network, simulated by tables: it has an event that never happens."""
-    return ReactionNetwork(
-        network.species, list(network.reactions), network.parameters, network.compartments,
-        rules=network.rules, events=[Event("time < 0", {network.species[0].name: 0})],
-    )  # fmt: skip
-
-
-def shared(network, method):
-    """The network as a method's kernel that many tests share simulates it."""
-    by_events = method in SHARED and not network.events
-    return by_tables(network) if by_events else network
-
-
 def chi_square(counts, probabilities, least=8.0):
     """P-value of counts of values 0, 1, ... against their probabilities; rare ones together."""
     total = counts.sum()

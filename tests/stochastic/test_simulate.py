@@ -4,7 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
-from small_networks import BURSTS, DIMERISATION, IMMIGRATION_DEATH, SHARED, by_tables, shared
+from small_networks import BURSTS, DIMERISATION, IMMIGRATION_DEATH
 
 import ergode
 from ergode import Event, ModelError, PlanError, Reaction, ReactionNetwork
@@ -14,9 +14,16 @@ from ergode.stochastic import methods
 simulate = ergode.stochastic.simulate
 
 
-def run(network, times=(0, 1, 2), method="auto", **options):
-    options = {"seed": 3, "device": "cpu:1", "method": method, **options}
-    return simulate(shared(network, method), times=times, **options)
+def run(network, times=(0, 1, 2), **options):
+    return simulate(network, times=times, **{"seed": 3, "device": "cpu:1", **options})
+
+
+def tables_of(network):
+    """The same network, simulated by tables: it has an event that never happens."""
+    return ReactionNetwork(
+        network.species, list(network.reactions), network.parameters, network.compartments,
+        events=[Event("time < 0", {network.species[0].name: 0})],
+    )  # fmt: skip
 
 
 # ---- the same seed, the same answer
@@ -52,13 +59,11 @@ def test_chunks_do_not_change_anything(monkeypatch, method, output):
         np.testing.assert_array_equal(whole[name], parts[name])
 
 
-@pytest.mark.parametrize("method", ["direct", "composition-rejection", *SHARED])
-def test_an_event_that_never_happens_changes_nothing(method):
-    """Nor do its kernels: those of a direct method without events are straight-line code."""
-    options = {"times": [0, 1, 2], "seed": 3, "device": "cpu:1", "method": method}
-    plain = simulate(DIMERISATION, replicates=200, **options)
-    tables = simulate(by_tables(DIMERISATION), replicates=200, **options)
-    np.testing.assert_array_equal(plain["amount"], tables["amount"])
+def test_straight_line_code_is_the_direct_method_on_tables():
+    plain = run(DIMERISATION, replicates=200)
+    np.testing.assert_array_equal(
+        plain["amount"], run(tables_of(DIMERISATION), method="direct", replicates=200)["amount"]
+    )
 
 
 def test_the_grid_does_not_change_a_realization():
@@ -98,16 +103,18 @@ def test_sweep_is_what_each_point_is_alone():
 
 @pytest.mark.parametrize("method", methods.EXACT)
 @pytest.mark.parametrize(
-    ("case", "status"),
-    [("infinite", Status.NOT_FINITE), ("nan", Status.NOT_FINITE), ("below", Status.NEGATIVE_RATE)],
+    ("rate", "status"),
+    [
+        ("0 if X < 12 else 1 / (X - 12 * bad)", Status.NOT_FINITE),
+        ("0 if X < 12 else sqrt(1 - 2 * bad) - 1", Status.NOT_FINITE),
+        ("0.5 * max(11 - X, -9 * bad)", Status.NEGATIVE_RATE),
+    ],
 )
-def test_a_bad_rate_is_a_status_of_one_realization(case, status, method):
+def test_a_bad_rate_is_a_status_of_one_realization(rate, status, method):
     """The chain goes up and down; where the rate is bad depends on how far it got.
 
     Where it never got so far, all is as if there were nothing bad, to the last bit.
     """
-    beyond = "1 / (X - 12 * bad) if infinite else sqrt(1 - 2 * bad) - 1"
-    rate = f"0.5 * max(11 - X, -9 * bad) if below else 0 if X < 12 else {beyond}"
     network = ReactionNetwork(
         {"X": 10, "Y": 0},
         [
@@ -115,7 +122,7 @@ def test_a_bad_rate_is_a_status_of_one_realization(case, status, method):
             Reaction("X -> 0", rate_constant=0.1),
             Reaction("0 -> Y", rate=rate),
         ],
-        parameters={"bad": 1.0, **dict.fromkeys(("infinite", "nan", "below"), 0.0), case: 1.0},
+        parameters={"bad": 1.0},
     )
     options = {"method": method, "replicates": 400, "parameters": ergode.grid(bad=[1.0, 0.0])}
     if method == "partial-propensity":
@@ -146,7 +153,7 @@ def test_a_propensity_below_zero_by_a_count_below_zero(method):
     with pytest.raises(PlanError, match="may take more 'X'"):
         run(network, method="partial-propensity", replicates=50)
     with pytest.warns(RuntimeWarning, match="negative"):
-        result = run(by_tables(network), times=[0, 1, 3], method=method, replicates=50)
+        result = run(network, times=[0, 1, 3], method=method, replicates=50)
     below = result["status"] == Status.NEGATIVE_RATE
     assert 0 < below.sum() < 50
     assert not (result["amount"] < 0).any()
@@ -250,6 +257,12 @@ def test_a_rate_that_follows_time_and_falls_below_zero_is_a_status():
     assert (result["status"] == Status.NEGATIVE_RATE).all()
     mean, expected = float(result["amount"][:, 1].mean()), 20 / 6 * (1 - np.cos(3.0))
     assert abs(mean - expected) < 5 * np.sqrt(expected / 50)
+
+
+def test_extinction_is_a_status():
+    result = run(ReactionNetwork({"X": 3}, [Reaction("X -> 0", rate_constant=9.0)]), replicates=50)
+    assert (result["status"] == Status.EXTINCT).mean() > 0.9
+    assert (result["amount"][:, -1] == 0).mean() > 0.9
 
 
 @pytest.mark.parametrize("method", ["direct", "warp-direct"])

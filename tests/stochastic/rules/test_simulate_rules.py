@@ -218,7 +218,7 @@ def test_chains_without_an_end(write):
     count, k, c = 60, 2.0, 0.3
     path = write("D(x) + D(x) <-> D(x!1).D(x!1) k, c", f"D(x,x) {count}", "",
                  "Species chains D()\nMolecules ends D(x)\nSpecies alone D(x,x)")  # fmt: skip
-    found = run(ergode.read_rules(path), times=[0, 0.01, 0.05, 1.0], replicates=2000)
+    found = run(ergode.read_rules(path), times=[0, 0.01, 0.05, 3.0], replicates=2000)
     n = np.arange(count + 1)
     down, up = 2 * k * n * (n - 1), c * (count - n)
     matrix = diags([-(down + up), down[1:], up[:-1]], [0, 1, -1])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from small_networks import shared
 
 import ergode
 from ergode import Reaction, ReactionNetwork
@@ -64,7 +63,7 @@ def interrupt_after(monkeypatch, ranges, error):
 def test_interrupted_statistics_are_those_of_the_realizations_that_ended(
     monkeypatch, network, method, error
 ):
-    network, options = shared(network, method), {**OPTIONS, "method": method}
+    options = {**OPTIONS, "method": method}
     rows = ergode.stochastic.simulate(network, **options)
     interrupt_after(monkeypatch, 5, error)
     with pytest.warns(ergode.InterruptionWarning, match="of 60 realizations"):

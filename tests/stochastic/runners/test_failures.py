@@ -4,10 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
-from small_networks import by_tables
 
 import ergode
-from ergode import Reaction, ReactionNetwork
+from ergode import Event, Reaction, ReactionNetwork
 from ergode.core.status import Status
 from ergode.runfile.read import read
 from ergode.runfile.spread import shortfall
@@ -22,6 +21,12 @@ TAKING = ReactionNetwork(
     {"X": 4, "Y": 300}, [Reaction("X -> 0", rate="1.5"), Reaction("0 -> Y", rate_constant=1.0)]
 )
 TIMES = [0.0, 0.5, 1.0, 2.0, 3.0]
+
+
+def by_tables(network):
+    return ReactionNetwork(
+        network.species, list(network.reactions), events=[Event("time < -1", {"X": 0})]
+    )
 
 
 def run(network, method, **options):
@@ -65,6 +70,12 @@ def test_a_rule_of_what_is_missing_is_missing():
     np.testing.assert_array_equal(result["value"].values[..., 0], rows)
     summary = run(network, "direct", output="statistics")
     np.testing.assert_allclose(summary["value_mean"][:, 0], np.nanmean(rows, axis=0), rtol=1e-12)
+
+
+def test_amounts_stay_whole_numbers_where_nothing_is_missing():
+    fine = ReactionNetwork({"X": 4}, [Reaction("X -> 0", rate_constant=1.0)])
+    result = ergode.stochastic.simulate(fine, times=[0, 1], replicates=10, device="cpu:1")
+    assert result["amount"].dtype == np.int64
 
 
 def test_a_message_names_the_reaction_the_state_and_the_time():

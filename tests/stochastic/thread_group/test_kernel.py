@@ -6,7 +6,7 @@ from both_devices import on_both
 from cuda_cases import OPTIONS, WANTED, ptx
 from host_threads import Machine
 from reaction_networks import colloidal_aggregation, cyclic_chain
-from small_networks import DIMERISATION, shared
+from small_networks import DIMERISATION
 
 import ergode
 from ergode import Event, Reaction, ReactionNetwork
@@ -71,9 +71,8 @@ def test_threads_that_share_a_realization_do_what_one_does(algorithm, network, e
     Machine(1, 32).run_kernel(kernel, queue, np.int64(count), *arrays, ensemble._plan, out)
     name = next(one for one, m in methods.METHODS.items() if m.algorithm is algorithm.ALGORITHM)
     alone = ergode.stochastic.simulate(
-        shared(network, name), times=grid, replicates=count, seed=OPTIONS["seed"], method=name,
-        device="cpu",
-    )  # fmt: skip
+        network, times=grid, replicates=count, seed=OPTIONS["seed"], method=name, device="cpu"
+    )
     np.testing.assert_array_equal(out.amounts, alone["amount"])
     np.testing.assert_array_equal(out.sums[0, 0], alone["amount"].sum("replicate"))
     np.testing.assert_array_equal(out.firings, alone["firing_count"])
