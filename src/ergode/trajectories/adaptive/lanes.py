@@ -89,6 +89,8 @@ from ergode.trajectories.steppers.timed import TIMED, next_time
 LANE_COUNT = 64
 BLOCK_COUNT = 8
 BLOCK = option(BLOCK_COUNT)  # lanes that are attempted together
+# Whether all lanes are: a loop over a known number of lanes is vectorised more often.
+WHOLE = option(True)
 LANES = option(LANE_COUNT)  # trajectories that a thread integrates at once
 
 
@@ -276,7 +278,7 @@ def try_steps(blocks, run, lanes):
     """Attempt a step in every lane of `blocks`; returns how many lanes need `look_into`."""
     t, h, goal, whole, k = lanes.t, lanes.h, lanes.goal, lanes.whole, lanes.k
     looks = 0
-    for lane in range(BLOCK * blocks):
+    for lane in range(LANES if WHOLE else BLOCK * blocks):
         y0, f0, q = state_in(lane, lanes.y), state_in(lane, lanes.f), parameters_in(lane, lanes)
         stored = stored_in(lane, run, lanes)
         history = history_here(stored)
@@ -370,7 +372,7 @@ def commit(blocks, run, lanes, out):
     t, t2, h, log_error, y, y1 = lanes.t, lanes.t2, lanes.h, lanes.log_error, lanes.y, lanes.y1
     goal, tried, working = lanes.goal, lanes.tried, lanes.working
     ends, waits = 0, 0
-    for block in range(blocks):
+    for block in range(LANES // BLOCK if WHOLE else blocks):
         for place in range(BLOCK):
             lane = block * BLOCK + place
             active = working[lane] > 0.0
