@@ -11,7 +11,6 @@ from ergode.core.compiler.source import Precision
 from ergode.core.compiler.syntax import function_from_text
 from ergode.models.fields.delay import Delay
 from ergode.models.fields.vector_field import VectorField
-from ergode.trajectories.adaptive import lanes
 from ergode.trajectories.adaptive.outcome import Control
 from ergode.trajectories.adaptive.step import BY_PARTS, LATE, LOGS_INSIDE, LOGS_STEPS, PARTS
 from ergode.trajectories.delays import history_ring, own_mesh, segments, state_delays
@@ -73,8 +72,6 @@ def bindings_of(
             stepper.STIFF: True,
             stepper.SEARCHED: control.is_watched or control.powers > 0,
         }
-    if method.stiff or method.scheme:
-        bindings[lanes.WHOLE] = False
     if field.delays or method.scheme:
         bindings[segments.CELLS] = True
     if field.delays:

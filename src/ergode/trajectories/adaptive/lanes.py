@@ -83,14 +83,12 @@ from ergode.trajectories.steppers.inside_step import (
 )
 from ergode.trajectories.steppers.noise import SCHEME
 from ergode.trajectories.steppers.observing import OBSERVED, SEEN, begin_observing, observed
-from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, completed
+from ergode.trajectories.steppers.stepper import ADAPTS, DENSE, STIFF, completed
 from ergode.trajectories.steppers.timed import TIMED, next_time
 
 LANE_COUNT = 64
 BLOCK_COUNT = 8
 BLOCK = option(BLOCK_COUNT)  # lanes that are attempted together
-# Whether all lanes are: a loop over a known number of lanes is vectorised more often.
-WHOLE = option(True)
 LANES = option(LANE_COUNT)  # trajectories that a thread integrates at once
 
 
@@ -275,10 +273,14 @@ def busy_blocks(working):
 
 @no_refcount
 def try_steps(blocks, run, lanes):
-    """Attempt a step in every lane of `blocks`; returns how many lanes need `look_into`."""
+    """Attempt a step in every lane of `blocks`; returns how many lanes need `look_into`.
+
+    Explicit methods without noise attempt it in all lanes.
+    """
     t, h, goal, whole, k = lanes.t, lanes.h, lanes.goal, lanes.whole, lanes.k
     looks = 0
-    for lane in range(LANES if WHOLE else BLOCK * blocks):
+    # Over a known number of lanes a loop is vectorised more often.
+    for lane in range(LANES if SCHEME == 0 and not STIFF else BLOCK * blocks):
         y0, f0, q = state_in(lane, lanes.y), state_in(lane, lanes.f), parameters_in(lane, lanes)
         stored = stored_in(lane, run, lanes)
         history = history_here(stored)
@@ -372,7 +374,7 @@ def commit(blocks, run, lanes, out):
     t, t2, h, log_error, y, y1 = lanes.t, lanes.t2, lanes.h, lanes.log_error, lanes.y, lanes.y1
     goal, tried, working = lanes.goal, lanes.tried, lanes.working
     ends, waits = 0, 0
-    for block in range(LANES // BLOCK if WHOLE else blocks):
+    for block in range(LANES // BLOCK if SCHEME == 0 and not STIFF else blocks):
         for place in range(BLOCK):
             lane = block * BLOCK + place
             active = working[lane] > 0.0
