@@ -135,7 +135,7 @@ def test_yaml_of_all_kinds_is_equal(text):
         ("a:\n b: 1\n  c: 2", ""), ("a: 'x' y", ""),
         ("a: @", ""),
         ("[a]: 1", "a key is a list"), ("a: !!python/name:os.system x", "tag"), ("{<<: 1}", "merg"),
-        ("a: 1\n---\nb: 2", "single document"), ("a: !!int x", "tag"), ("[" * 100_000, "nesting"),
+        ("a: 1\n---\nb: 2", "single document"), ("a: !!int x", "tag"), ("[" * 2000, "nesting"),
         ("a: 1" + "0" * 5000, "digits"),
     ],
 )  # fmt: skip
