@@ -374,62 +374,60 @@ def commit(blocks, run, lanes, out):
     t, t2, h, log_error, y, y1 = lanes.t, lanes.t2, lanes.h, lanes.log_error, lanes.y, lanes.y1
     goal, tried, working = lanes.goal, lanes.tried, lanes.working
     ends, waits = 0, 0
-    for block in range(LANES // BLOCK if SCHEME == 0 and not STIFF else blocks):
-        for place in range(BLOCK):
-            lane = block * BLOCK + place
-            active = working[lane] > 0.0
-            if CELLS:
-                active = active & (t[lane] < goal[lane])
-            kept = (log_error[lane] <= 0.0) & active
-            if SEEN > 0 and (kept or not BY_PARTS):
-                _observe(lane, kept, run, lanes)
-            if LOGS_INSIDE and kept:
-                _log_inside(lane, run, lanes, out)
-            if EVENTS > 0 and CELLS and not SHARED and kept and lanes.looked[lane] > 0.0:
-                _note_break(lane, run, lanes)
-            finite = True
-            for i in unroll(range(VARIABLES)):
-                # `+ 0.0` loads the value: LLVM cannot vectorise a select between two addresses.
-                state = y1[i, lane] + 0.0 if kept else y[i, lane]
-                finite = finite & is_finite(state)
-                y[i, lane] = state
-                lanes.f[i, lane] = lanes.f1[i, lane] + 0.0 if kept else lanes.f[i, lane]
+    for lane in range(LANES if SCHEME == 0 and not STIFF else BLOCK * blocks):
+        active = working[lane] > 0.0
+        if CELLS:
+            active = active & (t[lane] < goal[lane])
+        kept = (log_error[lane] <= 0.0) & active
+        if SEEN > 0 and (kept or not BY_PARTS):
+            _observe(lane, kept, run, lanes)
+        if LOGS_INSIDE and kept:
+            _log_inside(lane, run, lanes, out)
+        if EVENTS > 0 and CELLS and not SHARED and kept and lanes.looked[lane] > 0.0:
+            _note_break(lane, run, lanes)
+        finite = True
+        for i in unroll(range(VARIABLES)):
+            # `+ 0.0` loads the value: LLVM cannot vectorise a select between two addresses.
+            state = y1[i, lane] + 0.0 if kept else y[i, lane]
+            finite = finite & is_finite(state)
+            y[i, lane] = state
+            lanes.f[i, lane] = lanes.f1[i, lane] + 0.0 if kept else lanes.f[i, lane]
+        for e in unroll(range(EVENTS)):
+            lanes.g[e, lane] = lanes.g1[e, lane] + 0.0 if kept else lanes.g[e, lane]
+        if EVENTS > 0:
+            g = tuple(lanes.g[e, lane] for e in range(EVENTS))
+            finite = finite & are_numbers(g)
+            met = met_here(tuple(lanes.met[e, lane] for e in range(EVENTS)), g)
             for e in unroll(range(EVENTS)):
-                lanes.g[e, lane] = lanes.g1[e, lane] + 0.0 if kept else lanes.g[e, lane]
-            if EVENTS > 0:
-                g = tuple(lanes.g[e, lane] for e in range(EVENTS))
-                finite = finite & are_numbers(g)
-                met = met_here(tuple(lanes.met[e, lane] for e in range(EVENTS)), g)
-                for e in unroll(range(EVENTS)):
-                    lanes.met[e, lane] = met[e]
-            before = t[lane]
-            now = t2[lane] + 0.0 if kept else before
-            t[lane] = now
-            if ADAPTS:
-                _choose_step(lane, before, kept, active, run, lanes)
-            tried[lane] += 1.0 if active else 0.0
-            lanes.kept_count[lane] += 1.0 if kept else 0.0
-            over = (now >= run.last) | (tried[lane] >= most) | (working[lane] > 1)
-            over = over | (h[lane] <= 4.0 * EPSILON * abs(now)) | (not finite)
-            if LOOKS_UP:
-                q = parameters_in(lane, lanes)
-                gone = active & outside(now, state_in(lane, y), q, run.frame, lanes.who[lane])
-                lanes.stray[lane] = 1.0 if gone else lanes.stray[lane]
-                over = over | gone | has_no_solution(lanes.whole, lane)
-            if LOGS_STEPS and kept:
-                number = np.int64(lanes.kept_count[lane])
-                log_step(number, now, state_in(lane, y), out.step_log, lanes.who[lane])
-            if len(TIMED) > 0 and kept and now >= lanes.due[lane]:
-                if SCHEME > 0 and lanes.acted[lane] < 0.0:
-                    own_mesh.cut_cell(now, stored_in(lane, run, lanes))
-                set_due(lane, lanes.who[lane], run, lanes)
-            if len(INPUTS) > 0 and kept:
-                _pass_knot(lane, before, run, lanes)
-            ended = over & (working[lane] > 0.0)
-            working[lane] += 1.0 if ended else 0.0
-            ends += 1 if ended else 0
-            if CELLS:
-                waits += 1 if (working[lane] == 1.0) & (now >= goal[lane]) else 0
+                lanes.met[e, lane] = met[e]
+        before = t[lane]
+        now = t2[lane] + 0.0 if kept else before
+        t[lane] = now
+        if ADAPTS:
+            _choose_step(lane, before, kept, active, run, lanes)
+        tried[lane] += 1.0 if active else 0.0
+        lanes.kept_count[lane] += 1.0 if kept else 0.0
+        over = (now >= run.last) | (tried[lane] >= most) | (working[lane] > 1)
+        over = over | (h[lane] <= 4.0 * EPSILON * abs(now)) | (not finite)
+        if LOOKS_UP:
+            q = parameters_in(lane, lanes)
+            gone = active & outside(now, state_in(lane, y), q, run.frame, lanes.who[lane])
+            lanes.stray[lane] = 1.0 if gone else lanes.stray[lane]
+            over = over | gone | has_no_solution(lanes.whole, lane)
+        if LOGS_STEPS and kept:
+            number = np.int64(lanes.kept_count[lane])
+            log_step(number, now, state_in(lane, y), out.step_log, lanes.who[lane])
+        if len(TIMED) > 0 and kept and now >= lanes.due[lane]:
+            if SCHEME > 0 and lanes.acted[lane] < 0.0:
+                own_mesh.cut_cell(now, stored_in(lane, run, lanes))
+            set_due(lane, lanes.who[lane], run, lanes)
+        if len(INPUTS) > 0 and kept:
+            _pass_knot(lane, before, run, lanes)
+        ended = over & (working[lane] > 0.0)
+        working[lane] += 1.0 if ended else 0.0
+        ends += 1 if ended else 0
+        if CELLS:
+            waits += 1 if (working[lane] == 1.0) & (now >= goal[lane]) else 0
     return ends, waits
 
 
