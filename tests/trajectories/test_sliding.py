@@ -61,7 +61,7 @@ def known_speed(friction, times):
 def test_stick_and_slip(device):
     """Weak friction turns the block around, stronger friction holds it a while, or for ever."""
     frictions, times = np.array([0.05, 0.4, 0.7, 0.95, 1.2]), np.linspace(0, 14, 57)
-    options = {"events": STICK_SLIP, "device": device, "rtol": 1e-9, "atol": 1e-11}
+    options = {"events": STICK_SLIP, "device": device, "rtol": 1e-9, "atol": 1e-11, "record": 1}
     for unit in (1.0, 2.0**20):
         found = integrate(
             BLOCK, times=times * unit, initial={"speed": 0.0, "place": 0.0, "mode": 0.0},

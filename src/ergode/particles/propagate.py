@@ -172,10 +172,11 @@ def propagate(
     --------
     >>> import ergode
     >>> def decay(t, y, p):
-    ...     return (-p[0] * y[0],)
+    ...     return -p[0] * y[0], p[0] * y[0]
     >>> result = ergode.particles.propagate(
-    ...     ergode.VectorField(decay, ["y"], ["rate"]), ergode.Gaussian([4.0], [1.0]),
-    ...     times=[0, 1], parameters={"rate": 0.5}, count=10_000, device="cpu",
+    ...     ergode.VectorField(decay, ["parent", "child"], ["rate"]),
+    ...     ergode.Gaussian([4.0, 0.0], [1.0, 0.1]), times=[0, 1], parameters={"rate": 0.5},
+    ...     count=10_000, device="cpu",
     ... )
     >>> round(float(result["mean"][-1, 0]), 1)
     2.4

@@ -205,17 +205,16 @@ class Jump(HoldsFunctions):
 
     Examples
     --------
-    A share price with Merton's jumps:
+    The logarithm of a share price with Merton's jumps:
 
     >>> import ergode
-    >>> import math
     >>> def drop(t, y, p, draws):
-    ...     return (y[0] * math.exp(-0.1 + 0.2 * draws[2]),)
+    ...     return (y[0] - 0.1 + 0.2 * draws[2],)
     >>> share = ergode.VectorField(
-    ...     lambda t, y, p: (0.05 * y[0],), ["price"], diffusion=lambda t, y, p: (0.2 * y[0],)
+    ...     lambda t, y, p: (0.05,), ["price"], diffusion=lambda t, y, p: (0.2,)
     ... )
     >>> result = ergode.trajectories.integrate(
-    ...     share, times=[0, 1], initial={"price": 100}, step=1 / 64, replicates=2000, device="cpu",
+    ...     share, times=[0, 1], initial={"price": 0}, step=1 / 64, replicates=2000, device="cpu",
     ...     events=[ergode.trajectories.Jump(0.5, drop, name="crash")],
     ... )
     >>> 0.4 < result["event_count"].mean().item() < 0.6

@@ -65,12 +65,13 @@ def sliding_field(
     >>> import numpy as np
     >>> import ergode
     >>> block, changes = ergode.trajectories.sliding_field(
-    ...     lambda t, y, p: (math.sin(t) - p[0],), lambda t, y, p: (math.sin(t) + p[0],),
-    ...     lambda t, y, p: y[0], ["speed"], ["friction"],
+    ...     lambda t, y, p: (math.sin(t) - p[0], y[0]),
+    ...     lambda t, y, p: (math.sin(t) + p[0], y[0]),
+    ...     lambda t, y, p: y[0], ["speed", "place"], ["friction"],
     ... )
     >>> result = ergode.trajectories.integrate(
-    ...     block, times=[0, 0.5, 1.0], initial={"speed": 0.0, "mode": 0}, events=changes,
-    ...     parameters={"friction": 0.5}, device="cpu", record=1,
+    ...     block, times=[0, 0.5, 1.0], initial={"speed": 0.0, "place": 0.0, "mode": 0},
+    ...     events=changes, parameters={"friction": 0.5}, device="cpu", record=1,
     ... )
     >>> result["state"].sel(variable="speed").values.round(4).tolist()
     [0.0, 0.0, 0.0875]
