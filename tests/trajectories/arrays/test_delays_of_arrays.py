@@ -39,7 +39,7 @@ def ring_of(n):
 ALONE = {"rate": -1.0, "coupling": 0.0, "first": 1.0, "second": 0.7}
 MIXED = {"rate": -1.2, "coupling": 0.4, "first": 1.0, "second": 0.5}
 # Watched in all of them, so that runs of one method have one kernel: extrema and mean of a
-# delayed value, and when it rises above a line.
+# delayed value, and when it rises above a line.  For the same reason histories are functions.
 WATCHED = {
     "observables": [
         kind(lambda t, y, yd, p: yd[0][0], name=kind.__name__) for kind in (Maximum, Minimum, Mean)
@@ -75,9 +75,10 @@ def test_the_method_of_steps(n, how):
     """Delays are shorter than a step, ends of steps, or longer than the run; all in one sweep."""
     method, options = HOW[how]
     taus = [0.04, 0.25, 1.0, 3.5]
-    start = np.linspace(0.5, 1.0, n)
+    start = 0.5 + 0.5 * np.arange(n) / n
     found = integrate(
         ring_of(n), times=[0.0, 0.7, 2.0], initial={"x": start}, method=method,
+        history=lambda i, t: 0.5 + 0.5 * i / n,
         parameters=ergode.grid(**{**ALONE, "first": taus}), **options, **WATCHED,
     )  # fmt: skip
     assert (found["status"] == Status.DONE).all()
@@ -128,7 +129,7 @@ def test_sweeps_and_threads_change_no_bit():
 
 def test_a_history_that_outgrows_its_ring_is_followed_again(monkeypatch):
     run = {"times": [0.0, 3.0], "initial": {"x": [0.4, 0.7]}, "parameters": MIXED, **TIGHT,
-           **WATCHED}  # fmt: skip
+           **WATCHED, "history": past}  # fmt: skip
     whole = integrate(ring_of(2), method="tsit5", **run)
     for name in ("_SLOTS", "_SLOTS_MOST"):
         monkeypatch.setattr(delayed, name, 4)
@@ -308,13 +309,13 @@ def test_groups_of_cuda_threads_compute_the_same(case, monkeypatch):
     assert case in CASES
     method, how, count = "tsit5", {"rtol": 1e-6, "atol": 1e-9}, 2
     times, taus = np.array([0.5, 1.0, 1.7]), [0.4, 0.3]
-    start = np.random.default_rng(1).normal(size=(count, 5))
+    start = np.tile(np.cos(0.3 * np.arange(5)), (count, 1))
     parameters = np.array([[-1.2] * 2, [0.4] * 2, taus, [0.9, 5.0]])[:, :count]
     states = states_on_host(case, monkeypatch, ring_of(5), method, times, start, parameters, how)
     found = integrate(
         ring_of(5), times=times, initial={"x": start}, method=method, device="cpu", **how,
         parameters=dict(zip(("rate", "coupling", "first", "second"), parameters, strict=True)),
-        **WATCHED,
+        history=lambda i, t: math.cos(0.3 * i), **WATCHED,
     )  # fmt: skip
     np.testing.assert_allclose(np.moveaxis(states, -1, 0), found["x"].values, rtol=1e-9, atol=1e-9)
 

@@ -60,15 +60,14 @@ def shuffled_heat(i, t, y, p, c):
     return (n + 1) ** 2 * (left - 2 * y[i] + right)
 
 
-@pytest.mark.parametrize("method", ["rosenbrock23", "rodas5p"])
-def test_a_chain_in_any_order(method):
+def test_a_chain_in_any_order():
     rng, n, times = np.random.default_rng(4), 300, [0.0, 0.03, 0.1]
     order = rng.permutation(n)
     field = ergode.VectorField(component=shuffled_heat, variables=("x", n),
                                constants={"order": order, "place": np.argsort(order)})  # fmt: skip
     exact = np.array([modes(n, t)[np.argsort(order)] for t in times])
-    found = integrate(field, times=times, initial={"x": exact[0]}, method=method, rtol=1e-6,
-                      atol=1e-6, device="cpu")  # fmt: skip
+    found = integrate(field, times=times, initial={"x": exact[0]}, method="rodas5p",
+                      rtol=1e-6, atol=1e-6, device="cpu")  # fmt: skip
     np.testing.assert_allclose(found["x"].values, exact, atol=5e-5)
 
 
