@@ -37,12 +37,19 @@ def pytest_collection_finish():
     gc.set_threshold(50_000, 20, 100)
 
 
+def _names_of(item):
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    return code.co_names if code else ()
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if f"{item.path.name}::{item.name.partition('[')[0]}" in SLOW:
             item.add_marker(pytest.mark.slow)
         if f"{item.path.name}::{item.name}" in EXHAUSTIVE:
             item.add_marker(pytest.mark.exhaustive)
+        if "fresh_seeds" in _names_of(item):
+            item.add_marker(pytest.mark.fresh)
     marked = [item for item in items if item.get_closest_marker("cuda")]
     if not marked:
         return

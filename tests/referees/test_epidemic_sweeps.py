@@ -5,7 +5,6 @@ Points have common random numbers, or each has its own: those of other replicate
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -273,8 +272,8 @@ def test_each_point_is_its_own_call_on_a_device(family):
 
 
 @pytest.mark.exhaustive
-def test_random_sweeps_from_a_fresh_seed():
-    device = os.environ.get("ERGODE_REFEREE_DEVICE", "cpu")
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_random_sweeps_from_a_fresh_seed(device):
     families = (*FAMILIES, "once")
     for seed in fresh_seeds():
         wrong, _ = examine(families[seed % len(families)], [seed], device, thorough=True)

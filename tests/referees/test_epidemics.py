@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 
 import numpy as np
 import pytest
@@ -411,8 +410,8 @@ def test_tests_and_triggers_that_are_off_are_noticed(broken, monkeypatch):
 
 
 @pytest.mark.exhaustive
-def test_random_worlds_from_a_fresh_seed():
-    device = os.environ.get("ERGODE_REFEREE_DEVICE", "cpu")
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_random_worlds_from_a_fresh_seed(device):
     wrong: list[str] = []
     pool = Pool()
     for fresh in fresh_seeds():  # a world each, so that a short run ends some

@@ -53,7 +53,9 @@ def test_random_networks(kind, seed):
 
 
 @pytest.mark.exhaustive
-def test_random_networks_from_a_fresh_seed():
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_random_networks_from_a_fresh_seed(device, monkeypatch):
+    monkeypatch.setattr(referee, "DEVICE", device)
     wrong, counts = [], {}
     for seed in fresh_seeds():
         kind = KINDS[seed % len(KINDS)]
@@ -245,7 +247,9 @@ def test_hybrid_networks():
 
 
 @pytest.mark.exhaustive
-def test_hybrid_networks_from_a_fresh_seed():
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_hybrid_networks_from_a_fresh_seed(device, monkeypatch):
+    monkeypatch.setattr(referee, "DEVICE", device)
     for seed in fresh_seeds():
         found = referee.Findings()
         case = hybrid.hybrid(np.random.default_rng(seed))
