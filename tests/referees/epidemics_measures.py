@@ -63,6 +63,8 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
     _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
     _add_counters(rng.spawn(1)[0], world)
     _add_tracing(rng.spawn(1)[0], world)
+    for k in range(1, len(world.measures), 2):
+        world.measures[k]["name"] = f"{world.measures[k]['kind']} {k}"
 
 
 def _add_programmes(rng: np.random.Generator, world: World, trigger: dict[str, Any]) -> None:

@@ -244,7 +244,7 @@ def interventions_of(
     positive = np.zeros((count, len(model.compartments)), precision)
     rate = np.zeros(count, precision)
     for row, one in enumerate(interventions):
-        where = f"interventions[{row}]"
+        where = one.place(row)
         for name in ("duration", "fraction", "reduction", "delay", "rollout"):
             columns[name][row] = getattr(one, name, 0.0)
         if not isinstance(one.start, Trigger):
@@ -358,7 +358,7 @@ def _check_waiting(interventions: Sequence[Intervention], model: CompartmentMode
                     for p in model.progressions:
                         if capacity.compartment in p.branches and p.compartment in one.sensitivity:
                             raise ModelError(
-                                f"interventions[{row}] tests nodes in '{p.compartment}' at a rate, "
+                                f"{one.place(row)} tests nodes in '{p.compartment}' at a rate, "
                                 f"where they may wait for '{capacity.compartment}'; expected tests "
                                 "at entry, without a rate"
                             )

@@ -87,6 +87,8 @@ class Testing(Intervention):
         after the delay, and its own contacts are traced.
     start, stop : float, date or Trigger, optional
         Start of the measure, and its stop instead of a duration.  Tests happen in between.
+    name : str, optional
+        Name of the measure in results; see `Intervention`.
 
     Notes
     -----
@@ -177,7 +179,7 @@ class Testing(Intervention):
     release_every: float | None = None
     test_contacts: bool = False
 
-    def __post_init__(self) -> None:
+    def _check_fields(self) -> None:
         self._check(
             fraction=SHARE, delay=SPAN, isolation=SPAN, reduction=SHARE, duration=SPAN,
             tracing_delay=SPAN, quarantine=SPAN, lookback=SPAN,
