@@ -300,6 +300,12 @@ def _add_tracing(rng: np.random.Generator, world: World) -> None:
             one |= {"tracing": one.get("tracing") or 0.8, "test_contacts": True}
             one["delay"] = one["delay"] or 0.2
             one["quarantine"] = max(one.get("quarantine", 0.9), 0.5)
+    others = [m for m in world.measures if m["kind"] == "testing" and "test_contacts" not in m]
+    for number, one in enumerate(others):
+        if number == 0 or rng.random() < 0.5:  # likewise
+            one |= {"tracing": one.get("tracing") or 0.8, "test_traced": True}
+            one["delay"] = one["delay"] or 0.2
+            one["quarantine"] = float(rng.choice([0.0, 0.5, 0.9]))
     for one in world.measures:  # a kernel knows whether there are such people
         if one["kind"] == "isolation":
             one["among"] = {"group": [0.5, 0.9, 1.0]}
