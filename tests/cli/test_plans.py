@@ -31,6 +31,27 @@ device = "cpu"
 figure = false
 """
 
+NAMED = """
+engine = "epidemics"
+[model]
+kind = "sir"
+transmission_rate = 0.1
+infectious = { distribution = "exponential", mean = 7 }
+[contacts]
+generator = "erdos-renyi"
+node_count = 50
+mean_degree = 4
+seed = 1
+[simulate]
+initial = { I = 5 }
+times = [0, 1]
+[[interventions]]
+kind = "testing"
+name = "clinics"
+sensitivity = { I = 0.9 }
+rate = 0.1
+"""
+
 
 @pytest.fixture
 def run_file(tmp_path):
@@ -208,6 +229,17 @@ def test_set_reads_values_as_toml_does(run_file, setting, expected):
     assert found == value if value is not None else found["k"].tolist() == [1, 2]
 
 
+def test_set_finds_a_table_in_a_list_by_its_name(tmp_path):
+    path = tmp_path / "named.toml"
+    path.write_text(NAMED)
+    (found,) = read(path, settings=["interventions.clinics.delay=3"]).request.options[
+        "interventions"
+    ]
+    assert found == ergode.Testing({"I": 0.9}, rate=0.1, delay=3.0, name="clinics")
+    with pytest.raises(ergode.ReadError, match="a number from 1 to 1, or the name of one, not 'x'"):
+        read(path, settings=["interventions.x.delay=3"])
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
@@ -217,7 +249,7 @@ def test_set_reads_values_as_toml_does(run_file, setting, expected):
         ("simulate.replicates=1.5", "[simulate] replicates is 1.5; expected an integer"),
         ("simulate.seed.x=1", "--set simulate.seed.x: simulate.seed is 5; expected a table"),
         ("network.reactions.3.name=a", "reactions is a list; expected a number from 1 to 2"),
-        ("network.reactions.first.name=a", "expected a number from 1 to 2, not 'first'"),
+        ("network.reactions.first.name=a", "or the name of one, not 'first'"),
         ("network.reactions.1.rat=1", "reactions 1] has no key 'rat'; did you mean 'rate'?"),
         ("simulate.times=[0, 1", "--set simulate.times: '[0, 1' is not TOML"),
         ("simulate.replicates", "expected key.path=value"),

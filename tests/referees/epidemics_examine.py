@@ -276,7 +276,7 @@ def conserve(world: World, found: Any) -> None:
         counts = counts.reshape(*counts.shape[:3], -1)
         labels = found["tally"].values.tolist()
         for k, one in enumerate(world.measures):
-            of = f"interventions[{k}] "
+            of = f"{one['name']}: " if "name" in one else f"interventions[{k}] "
             named = {n.removeprefix(of): at for at, n in enumerate(labels) if n.startswith(of)}
             among = world.group != 0 if one.get("among") == "group" else np.ones(world.nodes, int)
             assert_conserved({name: counts[:, :, at] for name, at in named.items()}, among @ inside)

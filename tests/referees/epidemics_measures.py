@@ -63,6 +63,8 @@ def add_measures(rng: np.random.Generator, world: World) -> None:
     _add_stops(rng.spawn(1)[0], world)  # of its own, so that worlds are what they were without
     _add_counters(rng.spawn(1)[0], world)
     _add_tracing(rng.spawn(1)[0], world)
+    for k in range(1, len(world.measures), 2):
+        world.measures[k]["name"] = f"{world.measures[k]['kind']} {k}"
 
 
 def _add_programmes(rng: np.random.Generator, world: World, trigger: dict[str, Any]) -> None:
@@ -298,6 +300,12 @@ def _add_tracing(rng: np.random.Generator, world: World) -> None:
             one |= {"tracing": one.get("tracing") or 0.8, "test_contacts": True}
             one["delay"] = one["delay"] or 0.2
             one["quarantine"] = max(one.get("quarantine", 0.9), 0.5)
+    others = [m for m in world.measures if m["kind"] == "testing" and "test_contacts" not in m]
+    for number, one in enumerate(others):
+        if number == 0 or rng.random() < 0.5:  # likewise
+            one |= {"tracing": one.get("tracing") or 0.8, "test_traced": True}
+            one["delay"] = one["delay"] or 0.2
+            one["quarantine"] = float(rng.choice([0.0, 0.5, 0.9]))
     for one in world.measures:  # a kernel knows whether there are such people
         if one["kind"] == "isolation":
             one["among"] = {"group": [0.5, 0.9, 1.0]}

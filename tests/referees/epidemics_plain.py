@@ -205,13 +205,14 @@ class _Run:
             enter = self.places.next(rows)
             contact, over = self.next_contact[rows], self.recent.next(rows)
             again, birth = self.holds.next(rows), self.births.next(rows)
+            check = self.holds.next_check(rows)
             when = np.stack(
-                [birth, again, line, enter, due, detect, test, come, meet, contact, over]
+                [birth, again, check, line, enter, due, detect, test, come, meet, contact, over]
             )
             kind = when.argmin(axis=0)  # of equal ones the first
             time = when.min(axis=0)
             admitted = self.places.admit(rows, time)  # who enters before all this
-            time[admitted], kind[admitted] = self.places.next(rows[admitted]), 3
+            time[admitted], kind[admitted] = self.places.next(rows[admitted]), 4
             self._pull_triggers(rows, time)
             self._record(rows, time)
             going = tidy(time) <= self.horizon
@@ -221,6 +222,7 @@ class _Run:
                 (
                     self.births.bear,
                     self.holds.retest,
+                    self.holds.check,
                     self.lines.refill,
                     self.places.enter,
                     self._progress,

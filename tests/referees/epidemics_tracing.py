@@ -29,6 +29,8 @@ class Holds:
         self.again = np.full(shape, np.inf)  # the next test that may end an isolation
         self.tested = np.full(shape, -np.inf)
         self.known = np.full(shape, -np.inf)  # until when a node is a known case
+        self.checks = np.full((*shape, _SLOTS), np.inf)  # tests of those who are traced
+        self.detections: dict[tuple[int, int, int], list[float]] = {}
 
     def group(self, one: dict[str, Any], name: str = "among") -> np.ndarray:
         """With what probability nodes take part in a measure."""
@@ -58,6 +60,9 @@ class Holds:
         if one.get("test_contacts"):
             until = np.maximum(self.known[rows, k, node], tidy(time + delay + own))
             self.known[rows, k, node] = until
+        if one.get("test_traced"):
+            for row, who, when in zip(rows, node, time, strict=True):
+                self.detections.setdefault((int(row), k, int(who)), []).append(float(when))
         share = one.get("tracing", 0.0)
         for arc in range(run.source.size):
             chance = share
@@ -73,7 +78,38 @@ class Holds:
             late = delay + one.get("tracing_delay", 0.0)
             begin = np.maximum(tidy(time[here] + late), time[here])
             run.tallies.trace(mine, k, whom, begin, int(run.layer[arc]))
+            if one.get("test_traced"):
+                self._plan_checks(mine, k, whom, begin)
             self.hold(mine, k, whom, time[here], one.get("quarantine", np.inf), late)
+
+    def _plan_checks(self, rows: np.ndarray, k: int, node: np.ndarray, time: np.ndarray) -> None:
+        """Nodes are to be tested at a moment, once whoever names them."""
+        new = ~(self.checks[rows, k, node] == time[:, None]).any(axis=1)
+        rows, node, time = rows[new], node[new], time[new]
+        if not np.isinf(self.checks[rows, k, node]).any(axis=1).all():
+            self.checks = np.concatenate([self.checks, np.full_like(self.checks, np.inf)], axis=3)
+        self.checks[rows, k, node, self.checks[rows, k, node].argmax(axis=1)] = time
+
+    def check(self, rows: np.ndarray, time: np.ndarray) -> None:
+        """Nodes that are traced are tested, as they are just before."""
+        run, shape = self.run, self.checks.shape[1:]
+        flat = self.checks[rows].reshape(rows.size, -1).argmin(axis=1)
+        for row, one, when in zip(rows, flat, time, strict=True):
+            k, who, slot = (int(each) for each in np.unravel_index(one, shape))
+            self.checks[row, k, who, slot] = np.inf
+            single, place, measure = np.array([row]), np.array([who]), run.world.measures[k]
+            lasts = measure["delay"] + measure["isolation"]
+            known = any(
+                first < when <= tidy(first + lasts)
+                for first in self.detections.get((int(row), k, who), [])
+            )
+            alive = run.born[row, who] <= when and not np.isfinite(run.died[row, who])
+            if known or not alive or not run._in_force(single, k, np.array([when]))[0]:
+                continue
+            run.tallies.note(single, k, "tests", place)
+            if self.rng.random() < run._sensitivity(measure, run.at[single, place])[0]:
+                run.tallies.note(single, k, "positive", place)
+                self.find(single, k, place, np.array([when]))
 
     def _contact_time(self, arc: int, time: np.ndarray) -> np.ndarray:
         total = np.zeros(time.size)
@@ -90,6 +126,8 @@ class Holds:
         delay: float = 0.0,
     ) -> None:  # fmt: skip
         """Hold nodes from a time on, after a delay."""
+        if lasts == 0.0:
+            return
         time = np.maximum(tidy(time + delay), time)  # what is just after a moment stays so
         begin, end = self.begin[rows, k, node], self.end[rows, k, node]
         until = tidy(time + lasts)
@@ -144,6 +182,10 @@ class Holds:
     def next(self, rows: np.ndarray) -> np.ndarray:
         """When the next node is tested for a release."""
         return self.again[rows].reshape(rows.size, -1).min(axis=1, initial=np.inf)
+
+    def next_check(self, rows: np.ndarray) -> np.ndarray:
+        """When the next node that is traced is tested."""
+        return self.checks[rows].reshape(rows.size, -1).min(axis=1, initial=np.inf)
 
     def retest(self, rows: np.ndarray, time: np.ndarray) -> None:
         """Nodes are tested, as they are just before; a negative test ends what holds them."""

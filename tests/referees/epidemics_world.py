@@ -223,6 +223,8 @@ def _alike(world: World, family: str) -> bool:
     )  # fmt: skip
     if family in ("measures", "meetings") and not ("testing" in kinds and waits and full and own):
         return False
+    if family in ("measures", "meetings") and not any("test_traced" in m for m in world.measures):
+        return False
     if family in _EXITING and not world.exits:
         return False
     return bool(world.progressions) and thinned and visited and aged == (family == "measures")

@@ -159,14 +159,15 @@ def _beyond_leap(model: CompartmentModel, scenario: Scenario, aged: bool) -> str
         if isinstance(one.start, Trigger) or isinstance(one.stop, Trigger):
             return "a trigger fires at an exact time, within a step"
         if isinstance(one, Isolation | ContactTracing | Testing):
-            name = type(one).__name__
-            return f"{name} changes whom a node infects while it is in a compartment, {one_sum}"
+            return (
+                f"{one.title} changes whom a node infects while it is in a compartment, {one_sum}"
+            )
         if isinstance(one, Vaccination) and any(one.by_dose(one.infectivity_reduction)):
             return (
-                f"Vaccination with an infectivity_reduction changes whom a node infects, {one_sum}"
+                f"{one.title} with an infectivity_reduction changes whom a node infects, {one_sum}"
             )
         if isinstance(one, Vaccination) and any(map(any, map(one.by_dose, one.severity.values()))):
-            return "Vaccination with a severity acts at the exact time of a move, within a step"
+            return f"{one.title} with a severity acts at the exact time of a move, within a step"
     return None
 
 

@@ -111,10 +111,10 @@ class Scenario:
             late = isinstance(first, float | int) and first > end
             early = isinstance(last, float | int) and last < begin
             if late or early:
+                name = "Importation" if isinstance(one, Importation) else one.title
                 what = f"from {first:g}" if late else f"until {last:g}"
                 warn(
-                    f"{type(one).__name__} {what} does nothing: the run is from {begin:g} to "
-                    f"{end:g}",
+                    f"{name} {what} does nothing: the run is from {begin:g} to {end:g}",
                     AccuracyWarning,
                 )
 
@@ -145,16 +145,17 @@ class Scenario:
                 )
             if self.meetings is None and getattr(measure, "lookback", np.inf) < np.inf:
                 raise ModelError(
-                    f"interventions[{k}]: lookback is for TemporalContacts; contacts of a network "
+                    f"{measure.place(k)}: lookback is for TemporalContacts; contacts of a network "
                     "last"
                 )
+        _check_names_differ(interventions or ())
         for k, one in enumerate(importations):
             if not isinstance(one, Importation):
                 raise ModelError(f"importations[{k}] is {one!r}; expected an Importation")
         factors = _factors(layer_factors, self.contacts, origin)
         planned = interventions
         if planned is not None:
-            planned = tuple(on_clock(one, origin) for one in planned)
+            planned = tuple(on_clock(one, origin, owner=one.title) for one in planned)
         return replace(
             self,
             planned=planned,
@@ -284,6 +285,16 @@ def _bare(contacts: Contacts, strata: str | None) -> Scenario:
             )
         values, stratum = tuple(found.tolist()), position.astype(np.int32)
     return Scenario(network, meetings, strata=values, stratum=stratum)
+
+
+def _check_names_differ(interventions: Sequence[Intervention]) -> None:
+    at: dict[str, int] = {}
+    for k, one in enumerate(interventions):
+        if one.name is not None and at.setdefault(one.name, k) != k:
+            raise ModelError(
+                f"interventions[{at[one.name]}] and interventions[{k}] have one name, "
+                f"'{one.name}'; expected another for each, or none"
+            )
 
 
 def _included(

@@ -13,8 +13,8 @@ from ergode.readers.bounded import short
 def replace_values(values: dict[str, Any], settings: Iterable[str]) -> None:
     """Replace values of a run file, in place.
 
-    Each setting is ``key.path=value``. The value is written as in TOML; a text needs no quotes. A
-    number in the path is a place in a list, counted from 1 as in messages.
+    Each setting is ``key.path=value``. The value is written as in TOML; a text needs no quotes. In
+    a list, the path has a number, counted from 1 as in messages, or the ``name`` of a table.
 
     Raises a ReadError if a setting has another form, or its path leads through a value that is not
     a table.
@@ -58,12 +58,12 @@ def _put(values: dict[str, Any], keys: list[str], value: Any, path: str) -> None
         where = ".".join(keys[:number])
         is_last = number == len(keys) - 1
         if isinstance(place, list):
-            if not (key.isdecimal() and 1 <= int(key) <= len(place)):
+            index: Any = _position(place, key)
+            if index is None:
                 raise ReadError(
                     f"--set {path}: {where} is a list; expected a number from 1 to {len(place)}, "
-                    f"not '{key}'"
+                    f"or the name of one, not '{key}'"
                 )
-            index: Any = int(key) - 1
         elif isinstance(place, dict):
             index = key
             if not is_last:
@@ -74,3 +74,11 @@ def _put(values: dict[str, Any], keys: list[str], value: Any, path: str) -> None
             place[index] = value
         else:
             place = place[index]
+
+
+def _position(items: list[Any], key: str) -> int | None:
+    """The place in a list by its number or the name of its table; None if there is none."""
+    if key.isdecimal() and 1 <= int(key) <= len(items):
+        return int(key) - 1
+    named = [at for at, one in enumerate(items) if isinstance(one, dict) and one.get("name") == key]
+    return named[0] if len(named) == 1 else None

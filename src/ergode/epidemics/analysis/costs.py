@@ -10,6 +10,7 @@ import numpy as np
 from ergode.core.arguments import did_you_mean, is_finite_number
 from ergode.core.errors import ModelError
 from ergode.core.inputs import recorded
+from ergode.epidemics.shared.tallies import split_label
 from ergode.models.sweep import POINT
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ def cost(counts: xarray.Dataset, prices: Mapping[str, float]) -> xarray.DataArra
         is made.
     prices : mapping of str to float
         Price of each quantity of :doc:`/reference/interventions`: a quantity of all measures, such
-        as ``"tests"``, or of one, such as ``"interventions[0] tests"``. What lasts has a price per
-        unit of time: ``"isolated"``, ``"quarantined"``, ``"waiting"`` and ``"in force"``.
+        as ``"tests"``, or of one, such as ``"interventions[0] tests"``, or ``"clinics: tests"`` of
+        a measure with the name ``"clinics"``. What lasts has a price per unit of time:
+        ``"isolated"``, ``"quarantined"``, ``"waiting"`` and ``"in force"``.
 
     Returns
     -------
@@ -70,7 +72,7 @@ def cost(counts: xarray.Dataset, prices: Mapping[str, float]) -> xarray.DataArra
         )
     values = counts[name].drop_vars("date", errors="ignore")
     labels = [str(one) for one in counts["tally"].values]
-    whats = [label.split("] ", 1)[1] for label in labels]
+    whats = [split_label(label)[1] for label in labels]
     items = []
     for item, price in prices.items():
         if not is_finite_number(price):

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from ergode.core.arguments import did_you_mean
 from ergode.core.errors import ModelError, PlanError
 from ergode.core.inputs import recorded
+from ergode.epidemics.shared.tallies import positions_of, split_label
 from ergode.models.epidemic.dates import dates_since, origin_of
 from ergode.models.sweep import POINT
 
@@ -82,9 +83,9 @@ def measure_table(cases: xarray.Dataset) -> pandas.DataFrame:
         ``time`` and ``end`` [time]. The end is that of an isolation, a quarantine or a wait; it is
         NaN if these go on at the last time, and for all else. Nodes that never become cases are
         listed too, so that rows add up to the counts. What happened before the first time has that
-        time. If nodes have names, there is ``node_name``; if the simulation had an origin, a column
-        of dates follows ``time`` and ``end``; in a sweep there is ``point``. For names of measures,
-        ``table["measure"].map(dict(enumerate(["tests", "masks"])))``.
+        time. If measures have names, there is ``measure_name``, None for one without; if nodes have
+        names, there is ``node_name``; if the simulation had an origin, a column of dates follows
+        ``time`` and ``end``; in a sweep there is ``point``.
 
     Raises
     ------
@@ -120,18 +121,21 @@ def measure_table(cases: xarray.Dataset) -> pandas.DataFrame:
             "the line list has no measures; expected one of simulate(..., output='line_list', "
             "include='measures')"
         )
-    labels = cases["tally"].values[cases["event_tally"].values]
-    split = [str(one).removeprefix("interventions[").split("] ", 1) for one in labels]
+    labels = [str(one) for one in cases["tally"].values]
+    split = [split_label(one) for one in labels]
+    tally = cases["event_tally"].values
     columns = {
         "replicate": cases["event_replicate"].values,
         "node": cases["event_node"].values,
-        "measure": np.array([one for one, _ in split], np.int64),
-        "what": np.array([one for _, one in split], object),
+        "measure": positions_of(labels)[tally],
+        "what": np.array([one for _, one in split], object)[tally],
         "time": cases["event_time"].values,
         "end": cases["event_end"].values,
     }
     if "event_point" in cases:
         columns = {"point": cases["event_point"].values, **columns}
+    if any(name is not None for name, _ in split):
+        columns["measure_name"] = np.array([name for name, _ in split], object)[tally]
     if "event_node_name" in cases.coords:
         columns["node_name"] = cases["event_node_name"].values
     flat = pandas.DataFrame(columns)

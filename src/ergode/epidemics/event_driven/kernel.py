@@ -35,6 +35,7 @@ from ergode.epidemics.event_driven.measures import (
     put_in_quarantine,
     test_for_release,
     test_line,
+    test_traced,
 )
 from ergode.epidemics.event_driven.queue import (
     clear,
@@ -87,6 +88,7 @@ from ergode.epidemics.shared.options import (
     HAS_TRACING,
     HAS_TRIGGERS,
     LISTING,
+    TESTS_TRACED,
 )
 from ergode.epidemics.shared.row_tables import tables_of_row
 from ergode.epidemics.shared.sweep import replicate_of
@@ -112,6 +114,8 @@ def sellke_cpu(
         np.empty(node_count, np.int32), np.empty(node_count, np.uint8),
         np.empty(node_count, real), np.empty(node_count, real), np.empty(node_count, np.int32),
         np.empty((plan_size if HAS_TRACING else 1, node_count if HAS_TRACING else 1, 6), real),
+        np.empty((plan_size if TESTS_TRACED else 1, node_count if TESTS_TRACED else 1, 4), real),
+        np.empty(node_count if TESTS_TRACED else 1, np.uint8),
         np.empty(points.interventions.triggers.counts.shape[1], np.int64),
         np.empty(3 * plan_size + (2 * node_count if HAS_LIVES else 0), real),
         new_lines(plan_size if HAS_LINES else 1, node_count if HAS_LINES else 1),
@@ -220,6 +224,10 @@ def _begin(queue, tables, nodes, cases, run):
                 nodes.quarantine[k, node, 3] = NEVER
                 nodes.quarantine[k, node, 4] = 0.0
                 nodes.quarantine[k, node, 5] = -NEVER
+                if TESTS_TRACED:
+                    for part in range(3):
+                        nodes.traced[k, node, part] = -NEVER
+                    nodes.traced[k, node, 3] = 0.0
     nodes.decided[0] = 0.0
     nodes.work[0] = 0
     nodes.work[1] = 0
@@ -325,6 +333,8 @@ def _advance(queue, contacts, tables, nodes, cases, room, run):
             if kind == DETECTION:
                 detect(queue, contacts, tables, nodes, event, run)
             elif kind == QUARANTINE:
+                if TESTS_TRACED and event.key != 0:
+                    test_traced(queue, contacts, tables, nodes, event.arc, node, event.time, run)
                 put_in_quarantine(queue, tables, nodes, event.arc, node, event.time, event.key, run)
             elif HAS_RELEASE and kind == RETEST:
                 test_for_release(queue, contacts, tables, nodes, event.arc, node, event.time, run)

@@ -17,7 +17,7 @@ from ergode.epidemics.event_driven.state import (
     counted_in,
 )
 from ergode.epidemics.shared.arcs import end_arc, first_arc, is_loop, layer_of, target_of
-from ergode.epidemics.shared.clock import at_moment, later, precedes, snapped
+from ergode.epidemics.shared.clock import at_moment, earlier, later, precedes, snapped
 from ergode.epidemics.shared.contacts import contact_entity
 from ergode.epidemics.shared.counts import (
     POSITIVE,
@@ -27,7 +27,13 @@ from ergode.epidemics.shared.counts import (
     tally,
     tally_hold,
 )
-from ergode.epidemics.shared.detection import is_traced, known_until, next_detection, stays_isolated
+from ergode.epidemics.shared.detection import (
+    is_found,
+    is_traced,
+    known_until,
+    next_detection,
+    stays_isolated,
+)
 from ergode.epidemics.shared.lines import (
     admit,
     asks_for_test,
@@ -49,6 +55,7 @@ from ergode.epidemics.shared.options import (
     HAS_RELEASE,
     HAS_SCREENING,
     HAS_TRACING,
+    TESTS_TRACED,
 )
 from ergode.epidemics.shared.tallying import (
     decide_and_tally,
@@ -276,6 +283,36 @@ def test_for_release(queue, contacts, tables, nodes, k, node, time, run):
         _queue_release(queue, tables, nodes, k, node, begin, RETEST_AFTER, run)
 
 
+def test_traced(queue, contacts, tables, nodes, k, node, time, run):
+    """Test a node at the moment at which it is traced, unless it is a known case."""
+    plan, traced = tables.interventions, nodes.traced
+    if not (
+        plan.traced[k, FINDS] < 0.0
+        and precedes(traced[k, node, 2], time)
+        and is_alive(plan, nodes.starts, node, time)
+        and looks_for_cases(plan, nodes.starts, k, time)
+    ):
+        return
+    before = earlier(time)
+    last = real(traced[k, node, 0])
+    if not last < before:
+        last = real(traced[k, node, 1])
+    if last > -NEVER and before < known_until(tables, k, last):
+        return
+    number = np.int64(traced[k, node, 3])
+    traced[k, node, 2] = time
+    traced[k, node, 3] += 1.0
+    if COUNTING:
+        tally(counted_in(nodes, run), tables, k, TESTS, node, time, 1)
+    compartment, stay = np.int64(nodes.compartment[node]), np.int32(nodes.stay[node])
+    if not precedes(nodes.since[node], time):  # it has just moved
+        compartment, stay = np.int64(nodes.before[node]), np.int32(stay - np.int32(1))
+    if is_found(plan, k, compartment, number, node, run.seed, run.replicate):
+        if COUNTING:
+            tally(counted_in(nodes, run), tables, k, POSITIVE, node, time, 1)
+        _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
+
+
 def die(tables, nodes, node, time, run):
     """A node dies: it is held and waits no more."""
     counted, quarantine = counted_in(nodes, run), nodes.quarantine
@@ -368,6 +405,9 @@ def _isolate_and_trace(queue, contacts, tables, nodes, node, k, stay, time, run)
     if HAS_FINDS:
         known = max(nodes.quarantine[k, node, 5], known_until(tables, k, time))
         nodes.quarantine[k, node, 5] = known
+    if TESTS_TRACED and precedes(nodes.traced[k, node, 0], time):
+        nodes.traced[k, node, 1] = nodes.traced[k, node, 0]
+        nodes.traced[k, node, 0] = time
     own_delay = plan.traced[k, OWN_DELAY]
     if own_delay > 0.0:
         _queue_quarantine(queue, tables, node, k, time + own_delay, np.uint32(0), run)

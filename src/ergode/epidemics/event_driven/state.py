@@ -31,6 +31,10 @@ class Nodes(NamedTuple):
     until: Any  # when its stay ends, unless it is infected before, real [node]
     stay: Any  # number of earlier stays, int32 [node]
     quarantine: Any  # see `put_in_quarantine`, real [intervention, node, 6]
+    # See `test_traced`: the last two detections, the last test and the number of tests, real
+    # [intervention, node, 4]; and the compartment of the stay before, uint8 [node].
+    traced: Any
+    before: Any
     population: Any  # nodes in each compartment, then cases, and then counters: int64
     starts: Any  # of interventions, see `shared.transmission.is_in_force`
     lines: Any  # see `shared.lines`

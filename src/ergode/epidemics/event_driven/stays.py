@@ -33,6 +33,7 @@ from ergode.epidemics.shared.options import (
     HAS_QUEUES,
     HAS_RELEASE,
     HAS_TRACING,
+    TESTS_TRACED,
 )
 from ergode.epidemics.shared.progression import holding_time_of_stay, remaining_time, stay_index
 from ergode.epidemics.shared.tallying import tally_diversions, tally_entry, tally_leaver, tally_wait
@@ -55,6 +56,8 @@ def enter(queue, event, move, entry, tables, nodes, run):
         nodes.ended[node] = stays[node]
         nodes.was[node] = nodes.compartment[node]
         nodes.was_since[node] = nodes.since[node]
+    if TESTS_TRACED:
+        nodes.before[node] = nodes.compartment[node]
     stays[node] += np.int32(1)
     nodes.compartment[node] = compartment
     nodes.since[node] = entry

@@ -52,7 +52,7 @@ def groups_of(
                 shares.append(np.asarray(among.entries, precision)[entry])
                 members.append((shares[-1] > 0).astype(np.uint8))
             else:
-                members.append(members_of(contacts, among, f"interventions[{k}]"))
+                members.append(members_of(contacts, among, one.place(k)))
                 shares.append(np.ones(members[-1].size, precision))
     if not has_compliance(interventions):
         shares = [np.ones(1, precision)]

@@ -54,6 +54,13 @@ def stays_isolated(plan, k, compartment, number, node, seed, replicate):
     return uniform(w0, w1) <= plan.sensitivity[k, compartment]
 
 
+def is_found(plan, k, compartment, number, node, seed, replicate):
+    """Whether the `number`-th test of a node that is traced is positive."""
+    entity = np.int64(node) | (np.int64(number) << _NUMBER_BITS)
+    w0, w1, w2, w3 = draw_words(seed, replicate, entity, RELEASE, np.uint32(k) | _CONTACTS)
+    return uniform(w0, w1) <= plan.sensitivity[k, compartment]
+
+
 def known_until(tables, k, moment):
     """Until when a node that is detected at a moment is a known case."""
     plan = tables.interventions

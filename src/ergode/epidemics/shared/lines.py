@@ -133,14 +133,14 @@ def lines_of(
     urgency = np.zeros((count, contacts.node_count if ranked else 1), np.int32)
     for line, priority in enumerate(priorities):
         if priority is not None:
-            urgent = urgency_of(priority, contacts, f"interventions[{rows[line]}]")
+            urgent = urgency_of(priority, contacts, given[line].place(rows[line]))
             urgency[line] = np.unique(-urgent, return_inverse=True)[1]
     first = [0]
     moments: list[np.ndarray] = []
     tests: list[np.ndarray] = []
     for line in range(count):
         if line < len(rows) and isinstance(one := given[line], Testing):
-            where = f"interventions[{rows[line]}]"
+            where = one.place(rows[line])
             for name in one.sensitivity:
                 asks[line, compartment_index(model, name, where)] = 1
             starts = period_starts(one, begin, begin + horizon)

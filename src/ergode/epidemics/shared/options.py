@@ -27,6 +27,8 @@ HAS_RELEASE = option(False)
 """Whether a negative test ends an isolation."""
 HAS_FINDS = option(False)
 """Whether a test for the release of a contact finds a case."""
+TESTS_TRACED = option(False)
+"""Whether contacts are tested when they are traced."""
 HAS_COMPLIANCE = option(False)
 """Whether some nodes take part in a measure with a probability."""
 HAS_SEVERITY = option(False)

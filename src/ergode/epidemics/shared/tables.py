@@ -50,6 +50,7 @@ from ergode.epidemics.shared.options import (
     LAYERED,
     OWN_FACTORS,
     TEMPORAL,
+    TESTS_TRACED,
     THINNED,
     WEIGHTED,
 )
@@ -184,6 +185,7 @@ def tables_of(
         HAS_TRACING: any(isinstance(i, ContactTracing | Testing) for i in scenario.interventions),
         **({HAS_RELEASE: True} if any(map(_releases, scenario.interventions)) else {}),
         **({HAS_FINDS: True} if any(map(_finds, scenario.interventions)) else {}),
+        **({TESTS_TRACED: True} if any(map(_tests_traced, scenario.interventions)) else {}),
         HAS_SCREENING: any(
             isinstance(i, Testing) and i.rate is not None for i in scenario.interventions
         ),
@@ -234,7 +236,12 @@ def _releases(one: Any) -> bool:
 
 def _finds(one: Any) -> bool:
     """Whether a test of a contact by a measure finds a case."""
-    return getattr(one, "test_contacts", False)
+    return getattr(one, "test_contacts", False) or _tests_traced(one)
+
+
+def _tests_traced(one: Any) -> bool:
+    """Whether contacts are tested when they are traced by a measure."""
+    return getattr(one, "test_traced", False)
 
 
 def _moments(model: CompartmentModel, scenario: Scenario, begin: float, end: float) -> np.ndarray:

@@ -61,11 +61,29 @@ class Tally(NamedTuple):
     measure: int  # position in the plan
     quantity: int  # `_OF_LAYER` for the part in a layer of the one before
     name: str
+    of: str | None  # the name of the measure, if it has one
 
     @property
     def label(self) -> str:
-        """Label in a result."""
-        return f"interventions[{self.measure}] {self.name}"
+        """Label in a result; `split_label` takes it apart."""
+        if self.of is None:
+            return f"interventions[{self.measure}] {self.name}"
+        return f"{self.of}: {self.name}"
+
+
+def split_label(label: str) -> tuple[str | None, str]:
+    """The name of the measure, None if it has none, and the quantity of the label of a tally."""
+    name, is_named, quantity = label.partition(": ")
+    if is_named and "]" not in name:  # no name has a bracket, and a layer may have a colon
+        return name, quantity
+    return None, label.partition("] ")[2]
+
+
+def positions_of(labels: Sequence[str]) -> np.ndarray:
+    """The position in the plan of the measure of each label; every measure has a tally."""
+    names = [split_label(one)[0] or one.partition("] ")[0] for one in labels]
+    order = {name: position for position, name in enumerate(dict.fromkeys(names))}
+    return np.array([order[name] for name in names], np.int64)
 
 
 def listed(
@@ -80,9 +98,9 @@ def listed(
         for quantity, name in (*_quantities(one), (AVOIDED, "contacts avoided")):
             if quantity == AVOIDED and (not avoided or isinstance(one, Capacity)):
                 continue
-            found.append(Tally(k, quantity, name))
+            found.append(Tally(k, quantity, name, one.name))
             if quantity in (TRACED, AVOIDED):
-                found += [Tally(k, _OF_LAYER, f"{name} in {layer}") for layer in layers]
+                found += [Tally(k, _OF_LAYER, f"{name} in {layer}", one.name) for layer in layers]
     return found
 
 
@@ -132,7 +150,7 @@ def tallies_of(
     for k, measure in enumerate(interventions):
         if isinstance(measure, Testing) and measure.rate is None and not is_limited(measure):
             for name in measure.sensitivity:
-                tested[k, compartment_index(model, name, f"interventions[{k}]")] = 1
+                tested[k, compartment_index(model, name, measure.place(k))] = 1
     return Tallies(column, tested, np.int64(bool(layers)))
 
 
@@ -143,14 +161,14 @@ def check_tallies(
     for k, one in enumerate(interventions):
         if isinstance(one, Isolation) and one.compartment == model.infections[0].susceptible:
             raise ModelError(
-                f"interventions[{k}] isolates nodes in '{one.compartment}', in which all nodes "
+                f"{one.place(k)} isolates nodes in '{one.compartment}', in which all nodes "
                 "begin; include='measures' counts isolation in other compartments"
             )
         if isinstance(one, Testing) and one.rate is not None:
             tests = one.rate * node_count * span
             if tests > 2**30:
                 raise PlanError(
-                    f"include='measures': interventions[{k}] makes {tests:.3g} tests; expected at "
+                    f"include='measures': {one.place(k)} makes {tests:.3g} tests; expected at "
                     f"most {2**30:,}: lower its rate, or use fewer nodes or times"
                 )
 

@@ -113,8 +113,8 @@ class Interventions(NamedTuple):
     rate: Any  # of tests of each node, real [intervention_count]; 0 for tests at entry
     # Largest probability of tracing, times from the detection to the quarantine of contacts and of
     # the node itself, durations of both, lookback, times from the begin of an isolation to a test
-    # that may end it and between such tests, and whether these find cases, real
-    # [intervention_count, 9]: see `TRACE`.
+    # that may end it and between such tests, and whether these find cases (negative: contacts are
+    # tested when they are traced), real [intervention_count, 9]: see `TRACE`.
     traced: Any
     # Of tests that may end an isolation, real [intervention_count, compartment_count]; negative
     # outside of the population.
@@ -244,7 +244,7 @@ def interventions_of(
     positive = np.zeros((count, len(model.compartments)), precision)
     rate = np.zeros(count, precision)
     for row, one in enumerate(interventions):
-        where = f"interventions[{row}]"
+        where = one.place(row)
         for name in ("duration", "fraction", "reduction", "delay", "rollout"):
             columns[name][row] = getattr(one, name, 0.0)
         if not isinstance(one.start, Trigger):
@@ -291,6 +291,8 @@ def interventions_of(
                 traced[row, RETEST_AFTER] = one.release_after
                 traced[row, RETEST_EVERY] = one.release_every or np.inf
                 traced[row, FINDS] = one.test_contacts
+            if one.test_traced:
+                traced[row, FINDS] = -1.0
         if isinstance(one, ContactTracing | Testing):
             tracing[row] = _tracing(one.tracing, contacts, where)
             traced[row, TRACE] = tracing[row].max()
@@ -358,7 +360,7 @@ def _check_waiting(interventions: Sequence[Intervention], model: CompartmentMode
                     for p in model.progressions:
                         if capacity.compartment in p.branches and p.compartment in one.sensitivity:
                             raise ModelError(
-                                f"interventions[{row}] tests nodes in '{p.compartment}' at a rate, "
+                                f"{one.place(row)} tests nodes in '{p.compartment}' at a rate, "
                                 f"where they may wait for '{capacity.compartment}'; expected tests "
                                 "at entry, without a rate"
                             )

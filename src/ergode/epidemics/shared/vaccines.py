@@ -100,7 +100,7 @@ def vaccines_of(
         source[row, :size] = one.by_dose(one.infectivity_reduction)
         after[row, 1:size] = np.cumsum(one.intervals)
         for name, value in one.severity.items():
-            _check_severity(model, name, reduced, f"interventions[{row}]")
+            _check_severity(model, name, reduced, one.place(row))
             severity[row, :size, model.index[name]] = one.by_dose(value)
         if isinstance(one.waning, Calendar):
             change += one.waning.changes
@@ -132,7 +132,7 @@ def _programmes_of(
     times: list[np.ndarray] = []
     classes, begins, rank_count = [0], [0], [0]
     for row, one in planned.items():
-        queue = queue_of(one, contacts, f"interventions[{row}]")
+        queue = queue_of(one, contacts, one.place(row))
         from_begin = one.start is None or isinstance(one.start, Trigger)
         start = begin if from_begin else float(one.start)  # type: ignore[arg-type]
         table = dose_times(one, int(queue.taken.sum()), start, begin + horizon)

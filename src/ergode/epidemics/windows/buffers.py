@@ -21,6 +21,7 @@ from ergode.epidemics.shared.options import (
     HAS_TRACING,
     HAS_TRIGGERS,
     LISTING,
+    TESTS_TRACED,
 )
 from ergode.epidemics.shared.tables import EpidemicTables
 from ergode.epidemics.shared.tallying import ProposedTests
@@ -76,6 +77,7 @@ def new_buffers(
         empty((plan, again), precision), empty((plan, again), precision),
         empty((plan, again), np.int32),
         empty((plan, watched if bindings.get(HAS_FINDS, False) else 1), precision),
+        empty((plan, watched if bindings.get(TESTS_TRACED, False) else 1), np.int32),
     )  # fmt: skip
     lines = LineState(
         empty((line_count, queued), precision), empty((line_count, queued), np.int32),

@@ -34,10 +34,12 @@ from ergode.epidemics.shared.options import (
     HAS_RELEASE,
     HAS_TRACING,
     HAS_TRIGGERS,
+    TESTS_TRACED,
 )
 from ergode.epidemics.shared.sweep import replicate_of
 from ergode.epidemics.shared.tallying import tally_doses, tally_isolations, tally_starts
 from ergode.epidemics.windows.births import settle_births
+from ergode.epidemics.windows.contact_tests import test_traced
 from ergode.epidemics.windows.lines import forget_admitted, form_lines, test_lines
 from ergode.epidemics.windows.moves import (
     begin_clock,
@@ -130,8 +132,8 @@ def run_windows(epidemic, rows, seed_count, width, queue, waiting, results, work
         if AVOIDING and windows > 0:
             _count_all_avoided(epidemic, rows, width, results, windows, thread)
             barrier(thread)
-        if HAS_RELEASE and windows > 0:
-            _release_all(epidemic, rows, width, results, windows, thread)
+        if (HAS_RELEASE or TESTS_TRACED) and windows > 0:
+            _test_all(epidemic, rows, width, results, windows, thread)
             barrier(thread)
         _open_window(epidemic, rows, width, queue, waiting, results, windows, round_number, thread)
         barrier(thread)
@@ -236,8 +238,8 @@ def _count_all_avoided(epidemic, rows, width, results, windows, thread):
             count_avoided(own, counted, place, starts, begin, end)
 
 
-def _release_all(epidemic, rows, width, results, windows, thread):
-    """End the isolations of all nodes that a negative test in the window that is settled ended."""
+def _test_all(epidemic, rows, width, results, windows, thread):
+    """Make the tests in the window that is settled: of contacts, and for the release of nodes."""
     node_count = node_count_of(epidemic.contacts.incoming)
     triggers = epidemic.triggers
     for position in share(thread, 0, np.int64(epidemic.paths.queued.size)):
@@ -249,7 +251,11 @@ def _release_all(epidemic, rows, width, results, windows, thread):
             else epidemic.tables.interventions.start
         )
         place = Place(row, row, position, position - row * node_count, replicate_of(rows, row))
-        release(epidemic_of_row(epidemic, rows, row), counted_in(results, row), starts, place, end)
+        own, counted = epidemic_of_row(epidemic, rows, row), counted_in(results, row)
+        if TESTS_TRACED:
+            test_traced(own, counted, starts, place, end)
+        if HAS_RELEASE:
+            release(own, counted, starts, place, end)
 
 
 def _tally_all_holds(epidemic, results, thread):

@@ -34,6 +34,7 @@ from ergode.epidemics.shared.options import (
     HAS_TRACING,
     LISTING,
     TEMPORAL,
+    TESTS_TRACED,
 )
 from ergode.epidemics.shared.sweep import PointGroup, Rows
 from ergode.epidemics.shared.tables import EpidemicTables, Tables, has_node_factors, tables_of
@@ -114,7 +115,7 @@ class WindowEnsemble(Ensemble):
             columns = [OWN_TIME, CONTACT_TIME, RETEST_AFTER, RETEST_EVERY]
             lasting = tables.interventions.traced[:, columns]
             span = min(span, 0.9 * float(min(lasting[lasting > 0.0], default=np.inf)))
-        finds = tables.interventions.traced[:, FINDS] > 0.0
+        finds = tables.interventions.traced[:, FINDS] != 0.0
         delays = tables.interventions.traced[finds, OWN_DELAY]
         span = min(span, 0.9 * float(min(delays, default=np.inf)))  # `windows.tracing.release`
         self.width = real(span)
@@ -146,6 +147,8 @@ class WindowEnsemble(Ensemble):
                 each += (12 if self.tallies else 20) * self._plan_size
             if self.bindings.get(HAS_FINDS, False):
                 each += 8 * self._plan_size
+            if self.bindings.get(TESTS_TRACED, False):
+                each += 4 * self._plan_size
             if self.tallies:
                 each += (16 if self.bindings[HAS_SCREENING] else 8) * self._plan_size
         if self.bindings.get(HAS_LINES, False):

@@ -43,6 +43,7 @@ from ergode.epidemics.shared.options import (
     HAS_QUEUES,
     HAS_RELEASE,
     HAS_SCREENING,
+    TESTS_TRACED,
 )
 from ergode.epidemics.shared.progression import holding_time_of_stay, stay_index
 from ergode.epidemics.shared.tallying import (
@@ -75,8 +76,8 @@ from ergode.epidemics.windows.state import (
 )
 
 _NEVER = float("inf")
-_DETECTED = np.int32(1 << 30)  # in a mark
-_STAYS = np.int32((1 << 22) - 1)
+DETECTED = np.int32(1 << 30)  # in a mark
+STAYS = np.int32((1 << 22) - 1)
 
 
 class TracingState(NamedTuple):
@@ -100,6 +101,7 @@ class TracingState(NamedTuple):
     released: Any
     tested: Any  # number of such tests, int32 [intervention, place]
     known: Any  # until when a node is a known case, real [intervention, place]
+    made: Any  # tests of a node that is traced, int32 [intervention, place]
 
 
 def may_trace_before(tables, compartment, entered, stop):
@@ -113,7 +115,7 @@ def may_trace_before(tables, compartment, entered, stop):
     return False
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
     """A node that a detection of a case may put in quarantine."""
 
     arc: Any  # incoming arc from the case; negative if it is the case itself
@@ -124,7 +126,7 @@ class _Held(NamedTuple):
     time: Any  # at which the quarantine is looked at
 
 
-def _holds(epidemic, starts, k, held, position, node, moves, replicate):
+def holds(epidemic, starts, k, held, position, node, moves, replicate):
     """Whether one of a node's detections holds a node in quarantine.
 
     The first `moves` moves of the node's path are used.
@@ -134,10 +136,10 @@ def _holds(epidemic, starts, k, held, position, node, moves, replicate):
     for d in range(np.int64(tracing.count[position])):
         mark = tracing.mark[d, position]
         if (mark & 0xFF) == k:
-            stay = np.int32((mark >> 8) & _STAYS)
+            stay = np.int32((mark >> 8) & STAYS)
             if _holds_from(
                 epidemic, starts, k, held, node, stay, tracing.moment[d, position],
-                (mark & _DETECTED) != 0, replicate,
+                (mark & DETECTED) != 0, replicate,
             ):  # fmt: skip
                 return True
     number_of_stay = np.int32(stay_of(paths, position))
@@ -243,11 +245,11 @@ def _is_newly_held(epidemic, starts, k, shift, node, moves, time, since, replica
     incoming, tracing, plan = (
         epidemic.contacts.incoming, epidemic.tracing, epidemic.tables.interventions
     )  # fmt: skip
-    own = _Held(
+    own = Held(
         np.int64(-1), np.int64(node), real(plan.traced[k, OWN_DELAY]),
         real(plan.traced[k, OWN_TIME]), real(since), real(time),
     )  # fmt: skip
-    if _holds(epidemic, starts, k, own, shift + node, node, moves, replicate):
+    if holds(epidemic, starts, k, own, shift + node, node, moves, replicate):
         return True
     if plan.traced[k, TRACE] > 0.0:
         for e in range(first_arc(incoming, node), end_arc(incoming, node)):
@@ -257,11 +259,11 @@ def _is_newly_held(epidemic, starts, k, shift, node, moves, time, since, replica
             other = shift + source
             count = moves_of(epidemic.paths, other)
             if tracing.count[other] > 0 or count > 0:
-                held = _Held(
+                held = Held(
                     np.int64(e), np.int64(node), real(plan.traced[k, CONTACT_DELAY]),
                     real(plan.traced[k, CONTACT_TIME]), real(since), real(time),
                 )  # fmt: skip
-                if _holds(epidemic, starts, k, held, other, source, count, replicate):
+                if holds(epidemic, starts, k, held, other, source, count, replicate):
                     return True
     return False
 
@@ -329,11 +331,11 @@ def _find(epidemic, counted, starts, k, place, count, moment):
     tables, tracing, position = epidemic.tables, epidemic.tracing, place.position
     paths, plan = epidemic.paths, epidemic.tables.interventions
     lasting = real(plan.traced[k, OWN_DELAY] + plan.traced[k, OWN_TIME])
-    own = _Held(np.int64(-1), np.int64(place.node), real(0.0), lasting, real(-_NEVER), real(moment))
+    own = Held(np.int64(-1), np.int64(place.node), real(0.0), lasting, real(-_NEVER), real(moment))
     if (
         not precedes(moment, tracing.known[k, position])
         and looks_for_cases(plan, starts, k, moment)
-        and not _holds(epidemic, starts, k, own, position, place.node, count, place.replicate)
+        and not holds(epidemic, starts, k, own, position, place.node, count, place.replicate)
     ):
         stay = np.int32(stay_of(paths, position))
         here = compartment_of(paths, position)
@@ -430,8 +432,8 @@ def _keep(tracing, position, moment, mark):
 
 def keep_detection(tracing, position, k, stay, moment):
     """Keep the detection of a node in a stay by a measure that is in force at this moment."""
-    mark = np.int32(k) | np.int32((np.int32(stay) & _STAYS) << 8)
-    _keep(tracing, position, moment, mark | _DETECTED)
+    mark = np.int32(k) | np.int32((np.int32(stay) & STAYS) << 8)
+    _keep(tracing, position, moment, mark | DETECTED)
 
 
 def _hold(tracing, k, position, begin, until):
@@ -456,6 +458,8 @@ def begin_holds(tracing, k, position):
         tracing.tested[k, position] = np.int32(0)
     if HAS_FINDS:
         tracing.known[k, position] = -_NEVER
+    if TESTS_TRACED:
+        tracing.made[k, position] = np.int32(0)
     if COUNTING or HAS_RELEASE:
         tracing.held[k, position] = bits(0)
         tracing.begun[k, position] = bits(to_bits(real(_NEVER)))
@@ -505,14 +509,14 @@ def carry_out(counted, outgoing, tables, tracing, starts, position, node, end, s
         moment, mark = tracing.moment[d, position], tracing.mark[d, position]
         k = np.int64(mark & 0xFF)
         # A measure may have stopped since the detection.
-        forced = (mark & _DETECTED) != 0 or detects(plan, starts, k, moment)
+        forced = (mark & DETECTED) != 0 or detects(plan, starts, k, moment)
         begin = at_moment(tables.moments, moment + plan.traced[k, CONTACT_DELAY])
         if moment < end:
             if not forced:
                 continue
-            if COUNTING and (mark & _DETECTED) == 0:
+            if COUNTING and (mark & DETECTED) == 0:
                 tally_positive(counted, tables, k, node, moment)
-            mark = np.int32(mark | _DETECTED)
+            mark = np.int32(mark | DETECTED)
             if HAS_FINDS:
                 tracing.known[k, position] = max(
                     tracing.known[k, position], known_until(tables, k, moment)
@@ -533,7 +537,7 @@ def carry_out(counted, outgoing, tables, tracing, starts, position, node, end, s
                 )
                 if is_alive(plan, starts, target, begin) and is_traced(
                     plan, tables.meetings, k, layer, np.int64(arc), entity, target,
-                    (mark >> 8) & _STAYS, moment, seed, replicate,
+                    (mark >> 8) & STAYS, moment, seed, replicate,
                 ):  # fmt: skip
                     if COUNTING:
                         tally_traced(counted, tables, k, layer, target, begin)

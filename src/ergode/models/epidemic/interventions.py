@@ -210,10 +210,47 @@ class Intervention:
     stop : float, date or Trigger, optional
         Stop, instead of a duration.  If `start` and `stop` are triggers, the measure starts and
         stops again and again; otherwise it does so once.  A vaccination has no stop.
+    name : str, optional
+        Name of the measure in counts, costs, tables and messages, such as ``"clinics"``; by
+        default ``interventions[0]``, by its position.  The measures of a run have different names.
     """
 
     start: Moment | Trigger | None = field(default=None, kw_only=True)
     stop: Moment | Trigger | None = field(default=None, kw_only=True)
+    name: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the name, and then all else with messages that name the measure."""
+        kind, name = type(self).__name__, self.name
+        if name is None:
+            self._check_fields()
+            return
+        check_text(kind, "name", name)
+        if not name or name != name.strip() or not name.isprintable() or set(name) & set(":[]"):
+            raise ModelError(
+                f"{kind}: name is {name!r}; expected text without ':', '[' and ']', and without "
+                "spaces at its ends, such as 'clinics'"
+            )
+        try:
+            self._check_fields()
+        except ModelError as error:
+            what = str(error).removeprefix(f"{kind}: ")
+            raise ModelError(f"{self.title}: {what}") from None
+
+    def _check_fields(self) -> None:
+        """Check the start, the stop and all that a kind of measure has of its own."""
+        self._check()
+
+    @property
+    def title(self) -> str:
+        """The kind of the measure, and its name if it has one, for messages."""
+        kind = type(self).__name__
+        return kind if self.name is None else f"{kind} '{self.name}'"
+
+    def place(self, position: int) -> str:
+        """Where the measure stands in a plan, and its name if it has one, for messages."""
+        place = f"interventions[{position}]"
+        return place if self.name is None else f"{place} '{self.name}'"
 
     def _check(self, **bounds: tuple[float, float]) -> None:
         owner = type(self).__name__
@@ -280,6 +317,8 @@ class LayerClosure(Intervention):
         Duration of the closure [time].
     start, stop : float, date or Trigger, optional
         Start of the closure, and its stop instead of a duration.
+    name : str, optional
+        Name of the measure in results; see `Intervention`.
 
     Examples
     --------
@@ -293,7 +332,7 @@ class LayerClosure(Intervention):
     reduction: float = 1.0
     duration: float = math.inf
 
-    def __post_init__(self) -> None:
+    def _check_fields(self) -> None:
         if not isinstance(self.layer, str | None):
             raise ModelError(
                 f"LayerClosure: layer is {self.layer!r}; expected the name of one layer, and a "
@@ -323,6 +362,8 @@ class Isolation(Intervention):
         probabilities that a node takes part, by an attribute; each is drawn once in a replicate.
     start, stop : float, date or Trigger, optional
         Start of the measure, and its stop instead of a duration.
+    name : str, optional
+        Name of the measure in results; see `Intervention`.
     """
 
     compartment: str
@@ -332,7 +373,7 @@ class Isolation(Intervention):
     duration: float = math.inf
     among: str | ByAttribute | None = None
 
-    def __post_init__(self) -> None:
+    def _check_fields(self) -> None:
         self._check(fraction=SHARE, delay=SPAN, reduction=SHARE, duration=SPAN)
 
 
@@ -374,6 +415,8 @@ class ContactTracing(Intervention):
         in a replicate.
     start, stop : float, date or Trigger, optional
         Start of the measure, and its stop instead of a duration.
+    name : str, optional
+        Name of the measure in results; see `Intervention`.
 
     Examples
     --------
@@ -398,7 +441,7 @@ class ContactTracing(Intervention):
     among: str | ByAttribute | None = None
     contacts_among: str | ByAttribute | None = None
 
-    def __post_init__(self) -> None:
+    def _check_fields(self) -> None:
         self._check(
             detection=SHARE, detection_delay=SPAN, tracing_delay=SPAN, quarantine=SPAN,
             reduction=SHARE, lookback=SPAN, duration=SPAN,
@@ -483,7 +526,7 @@ class Capacity(Intervention):
     priority: str | ByAttribute | None = None
     patience: float | Exponential | None = None
 
-    def __post_init__(self) -> None:
+    def _check_fields(self) -> None:
         _check_names(self)
         places = self.places
         if isinstance(places, bool) or not isinstance(places, int | np.integer) or places < 1:

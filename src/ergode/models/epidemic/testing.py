@@ -85,8 +85,14 @@ class Testing(Intervention):
         With `tracing`, `release_after` and a `delay`: whether the test of an isolated contact may
         find a case.  If it is positive, the contact is isolated like others with a positive test,
         after the delay, and its own contacts are traced.
+    test_traced : bool
+        With `tracing` and a `delay`: whether a contact is tested at the moment at which it is
+        traced, isolated (`quarantine`) or not.  If it is positive, it is isolated like others with
+        a positive test, after the delay, and its own contacts are traced.
     start, stop : float, date or Trigger, optional
         Start of the measure, and its stop instead of a duration.  Tests happen in between.
+    name : str, optional
+        Name of the measure in results; see `Intervention`.
 
     Notes
     -----
@@ -96,6 +102,11 @@ class Testing(Intervention):
     `delay` plus `isolation`.  This ends with the measure.  The test is of the compartment in which
     the node is just before; there is none at the moment at which an isolation ends.  An isolation
     that is prolonged is one: its tests go on.
+
+    Tests by `test_traced` are those of `sensitivity` too, without a limit of their number, and end
+    with the measure.  There is none of a known case: with an earlier positive test of this measure
+    in the time before of `delay` plus `isolation`.  A contact that several cases name at one moment
+    is tested once.  The test is of the compartment in which the contact is just before.
 
     Whether a contact is traced is drawn once for a stay of the tested node in a compartment: if it
     is tested again in this stay, the same contacts are traced.
@@ -148,6 +159,13 @@ class Testing(Intervention):
     ...     release_after=3, test_contacts=True,
     ... )
 
+    Contacts are tested at once, and isolated only if they are positive:
+
+    >>> rapid = ergode.Testing(
+    ...     {"I": 0.8}, fraction=0.5, delay=0.1, isolation=10, tracing=0.7, tracing_delay=1,
+    ...     quarantine=0, test_traced=True,
+    ... )
+
     The contacts of those who are positive stay at home, half of the young among them:
 
     >>> traced = ergode.Testing(
@@ -176,8 +194,9 @@ class Testing(Intervention):
     release_after: float | None = None
     release_every: float | None = None
     test_contacts: bool = False
+    test_traced: bool = False
 
-    def __post_init__(self) -> None:
+    def _check_fields(self) -> None:
         self._check(
             fraction=SHARE, delay=SPAN, isolation=SPAN, reduction=SHARE, duration=SPAN,
             tracing_delay=SPAN, quarantine=SPAN, lookback=SPAN,
@@ -216,6 +235,17 @@ class Testing(Intervention):
 
     def _check_release(self) -> None:
         check_switch("Testing", "test_contacts", self.test_contacts)
+        check_switch("Testing", "test_traced", self.test_traced)
+        if self.test_traced and not (self.traces and self.delay > 0.0):
+            raise ModelError(
+                "Testing: test_traced is for contacts that are traced, and whose results take "
+                "time; expected a tracing and a delay above zero"
+            )
+        if self.test_traced and self.test_contacts:
+            raise ModelError(
+                "Testing: contacts are tested when they are traced, or during their isolation; "
+                "expected test_traced or test_contacts"
+            )
         if self.test_contacts and not (
             self.release_after is not None and self.traces and self.delay > 0.0
         ):

@@ -73,6 +73,8 @@ class Vaccination(Intervention):
         a priority, come in random order.
     start : float, date or Trigger, optional
         Start of the rollout or of the doses.
+    name : str, optional
+        Name of the measure in results; see `Intervention`.
 
     Notes
     -----
@@ -116,7 +118,7 @@ class Vaccination(Intervention):
     interval: float | Sequence[float] | None = None
     priority: str | ByAttribute | None = None
 
-    def __post_init__(self) -> None:
+    def _check_fields(self) -> None:
         self._check(fraction=SHARE, rollout=SPAN, delay=SPAN, duration=SPAN)
         check_switch("Vaccination", "leaky", self.leaky)
         if self.stop is not None:
