@@ -168,6 +168,22 @@ def test_no_chain_stays_at_a_maximum_that_does_not_matter():
     assert found["x"].values.std() == pytest.approx(0.02, rel=0.1)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_a_posterior_that_bends_is_not_told_too_narrow(noise):
+    """y = x^2 + 0.1 N(0, 1), x = N(0, 1), with as many steps as by default; 6 % are noticed."""
+
+    def bent(theta, seed):
+        x, y = theta.T
+        error = noise * np.random.default_rng(seed).standard_normal(len(x)) - noise**2 / 2
+        return stats.norm.logpdf(x) + stats.norm.logpdf(y, x**2, 0.1) + error
+
+    found = ergode.pseudo_marginal(bent, {"x": (-10, 10), "y": (-5, 25)}, chains=400, seed=1)
+    assert float(found["x"].std()) == pytest.approx(1, rel=0.02)
+    assert float(found["y"].std()) == pytest.approx(np.sqrt(2.01), rel=0.045)
+    assert found.attrs["r_hat"] < 1.03
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [

@@ -8,8 +8,8 @@ Stat. 37, 697 (2009): an unbiased estimate of the likelihood gives the exact pos
 C. Andrieu, A. Doucet, R. Holenstein, Particle Markov chain Monte Carlo methods, J. R. Stat. Soc. B
 72, 269 (2010).
 
-M. West, Approximating posterior distributions by mixtures, J. R. Stat. Soc. B 55, 409 (1993): a
-shrunk kernel density as a proposal.
+G. H. Givens, A. E. Raftery, Local adaptive importance sampling for multivariate densities with
+strong nonlinear relationships, J. Am. Stat. Assoc. 91, 132 (1996): kernels with local covariances.
 
 A. Doucet, M. K. Pitt, G. Deligiannidis, R. Kohn, Efficient implementation of Markov chain Monte
 Carlo when using an unbiased likelihood estimator, Biometrika 102, 295 (2015).
@@ -35,8 +35,13 @@ if TYPE_CHECKING:
 _WALK = 2.38  # of a random walk over one dimension (Roberts, Gelman & Gilks 1997)
 _ACCEPTED = 0.2  # aimed at while the walk is adapted
 _TRIED = 20  # draws of the prior for each chain, among which it begins
-_FREEDOM = 5.0  # of Student's distribution that is fitted: its tails are heavier than a posterior's
-_CENTRES = 500  # of kernels
+_HEAT = 2.0  # that divides log-likelihoods at first, so that places reach far into tails
+_HOT = 0.8  # share of the warm-up of which this is true
+_FREEDOM = 5.0  # of Student's distributions
+_PARTS = 100  # of them, unless one is fitted to all places
+_NEAREST = (0.3, 0.1, 0.03)  # shares of all places, to which each may be fitted
+_LEAST = 6  # different places for each parameter, to which each is fitted
+_PLACES = 1_000  # of each half of the chains
 _SHARES = (0.1, 0.9)  # least and largest share of steps that are draws of it
 _REPEATS = 30  # estimates at one place, for their deviation
 _HOPELESS = (30.0, 2.0)  # log-likelihood below the highest, and more of it for each parameter
@@ -55,14 +60,15 @@ def pseudo_marginal(
     """Sample parameters from the posterior of a likelihood that is estimated at random.
 
     A step of a chain is one of a random walk in normal quantiles of the prior, or an independent
-    draw of a density that is fitted to all chains (West 1993). All chains take a step in one call
-    of the likelihood. While they warm up, the walk gets the covariance of all chains and a size at
-    which one step in five is accepted; the density gets their places; and the kind of step that
-    moves further gets the larger share. Then all of this stays. A chain whose likelihood is below
-    the highest by a factor of exp(30) and more, as at a lesser maximum, begins again where another
-    one is. If the likelihood is estimated without bias, as by `ergode.particle_likelihood`, the
-    posterior is exact whatever the number of particles (Andrieu & Roberts 2009). That of
-    `ergode.synthetic_likelihood` is approximate.
+    draw of a density that is fitted to all chains (Givens & Raftery 1996). All chains take a step
+    in one call of the likelihood. While they warm up, the walk gets the covariance of all chains
+    and a size at which one step in five is accepted; the density gets their places; and the kind of
+    step that moves further gets the larger share. Then all of this stays. Log-likelihoods are
+    halved in the first four fifths of the warm-up, so that the density covers the tails. A chain
+    whose likelihood is below the highest by a factor of exp(30) and more, as at a lesser maximum,
+    begins again where another one is. If the likelihood is estimated without bias, as by
+    `ergode.particle_likelihood`, the posterior is exact whatever the number of particles (Andrieu &
+    Roberts 2009). That of `ergode.synthetic_likelihood` is approximate.
 
     Parameters
     ----------
@@ -77,7 +83,8 @@ def pseudo_marginal(
         Steps of each chain that are kept, and that are taken before them.
     chains : int
         Each begins at the best of 20 draws of the prior. Many chains warm up in fewer steps: their
-        places say what the posterior looks like.
+        places say what the posterior looks like. Four are too few for a posterior that bends
+        strongly; take 40.
     seed : int
         Of the chains and of all estimates.
 
@@ -128,21 +135,23 @@ def pseudo_marginal(
         return np.where(np.isnan(values), -np.inf, values)
 
     places, logs = _beginnings(estimate, law, count, random)
-    fitted = _Fitted(np.zeros((1, size)), np.diag(np.full(size, 0.1**2)))
+    axes = 0.1 * math.sqrt(size) * np.eye(size)
+    fitted = _Fitted(np.concatenate([axes, -axes]), 1.0, random)
     scale, share = 0.0, 0.0
     far = np.zeros((2, 2))  # mean square moved, and steps: of walks, and of draws
     here = np.empty((before + kept, count, size))
     values = np.empty((before + kept, count))
     accepted = np.zeros(count)
     for step in range(before + kept):
-        if 20 <= step < before and step % 10 == 0:
+        if 20 <= step <= _HOT * before and step % 10 == 0:
             least = logs.max() - _HOPELESS[0] - _HOPELESS[1] * size
             others = np.where(logs < least, random.choice(np.flatnonzero(logs >= least), count),
                               np.arange(count))  # fmt: skip
             places, logs = places[others], logs[others]
-            past = here[step // 2 : step][values[step // 2 : step] >= least]
-            if len(past) > size:
-                fitted = _Fitted.to(past, random)
+            found = here[step // 2 : step].swapaxes(0, 1)
+            found = found[np.transpose(values[step // 2 : step]) >= least]
+            if len(found) > 10 * size:
+                fitted = _Fitted.to(found, random)
                 share = _share_of_draws(far)
                 far *= 0.5
         is_drawn = random.random() < share
@@ -154,7 +163,8 @@ def pseudo_marginal(
             there = places + reach * random.standard_normal((count, size)) @ fitted.root.T
             change = np.zeros(count)
         new = estimate(there)
-        change += new - logs + (places**2 - there**2).sum(axis=1) / 2
+        heat = _HEAT if step < _HOT * before else 1.0
+        change += (new - logs) / heat + (places**2 - there**2).sum(axis=1) / 2
         moves = np.log(random.random(count)) < change
         far[int(is_drawn)] += (moves @ np.square(fitted.scaled(there - places))).sum() / count, 1.0
         places, logs = np.where(moves[:, None], there, places), np.where(moves, new, logs)
@@ -181,51 +191,73 @@ def _share_of_draws(far: np.ndarray) -> float:
 
 
 class _Fitted:
-    """A kernel density of past places with their mean and covariance (West 1993).
+    """Student's distributions, each fitted to past places that are near (Givens & Raftery 1996).
 
-    Kernels are Student's, whose tails are heavier than those of a posterior.
+    Their tails are heavier than those of a posterior. Many of them follow one that bends; where
+    there are too few places for that, one distribution is fitted to all.
+
+    Parameters
+    ----------
+    places : ndarray, shape [place, parameter]
+    share : float
+        Of all places, that each distribution is fitted to.
+    random : Generator
 
     Attributes
     ----------
     root : ndarray, shape [parameter, parameter]
-        Of the covariance: lower triangle.
+        Of the covariance of all places: lower triangle.
     """
 
-    def __init__(self, centres: np.ndarray, covariance: np.ndarray) -> None:
+    def __init__(self, places: np.ndarray, share: float, random: np.random.Generator) -> None:
+        from scipy.spatial.distance import cdist
+
+        tiny = 1e-10 * np.eye(places.shape[1])
+        covariance = np.atleast_2d(np.cov(places.T)) + tiny
         self.root = np.linalg.cholesky(covariance)
-        # In deviations of all places. Centres resolve the shape in a few dimensions; in more of
-        # them one wide kernel is nearer to it.
-        self._width = min(0.3 + 0.1 * len(covariance), 1.0)
-        middle = centres.mean(axis=0)
-        self._centres = middle + math.sqrt(1 - self._width**2) * (centres - middle)
+        scaled = self.scaled(places)
+        centres = scaled[random.integers(len(places), size=1 if share == 1 else _PARTS)]
+        count = math.ceil(share * len(places))
+        near = places[cdist(centres, scaled).argpartition(count - 1)[:, :count]]
+        self._means = near.mean(axis=1)
+        off = near - self._means[:, None]
+        around = off.swapaxes(1, 2) @ off / count + tiny
+        self._roots = np.linalg.cholesky(around)
+        self._inverses = np.linalg.inv(self._roots).swapaxes(1, 2)
 
     @classmethod
     def to(cls, places: np.ndarray, random: np.random.Generator) -> _Fitted:
-        """The one that fits places [place, parameter]."""
-        covariance = np.atleast_2d(np.cov(places.T)) + 1e-10 * np.eye(places.shape[1])
-        return cls(places[random.integers(len(places), size=_CENTRES)], covariance)
+        """The one that fits places [place, parameter], which are in the order of chains.
+
+        Its share is the one by which half of the chains tell best where the other half is.
+        """
+        first, last = (
+            half[random.integers(len(half), size=_PLACES)] for half in np.array_split(places, 2)
+        )
+        least = _LEAST * places.shape[1] / min(len(np.unique(half[:, 0])) for half in (first, last))
+        shares = [1.0, *(share for share in _NEAREST if share > least)]
+        best = max(shares, key=lambda share: cls(first, share, random).log_density(last).mean())
+        return cls(np.concatenate([first, last]), best, random)
 
     def scaled(self, steps: np.ndarray) -> np.ndarray:
         """Steps [step, parameter] in standard deviations."""
-        from scipy.linalg import solve_triangular
-
-        return np.ascontiguousarray(solve_triangular(self.root, steps.T, lower=True).T)
+        return np.linalg.solve(self.root, steps.T).T
 
     def draw(self, count: int, random: np.random.Generator) -> np.ndarray:
         """Independent places, [place, parameter]."""
-        centres = self._centres[random.integers(len(self._centres), size=count)]
-        normal = self._width * random.standard_normal(centres.shape) @ self.root.T
-        return centres + normal / np.sqrt(random.chisquare(_FREEDOM, (count, 1)) / _FREEDOM)
+        which = random.integers(len(self._means), size=count)
+        normal = random.standard_normal((count, self._means.shape[1], 1))
+        steps = (self._roots[which] @ normal)[:, :, 0]
+        steps /= np.sqrt(random.chisquare(_FREEDOM, (count, 1)) / _FREEDOM)
+        return self._means[which] + steps
 
     def log_density(self, places: np.ndarray) -> np.ndarray:
         """Up to a constant, [place]."""
-        from scipy.spatial.distance import cdist
-        from scipy.special import logsumexp
-
-        far = cdist(self.scaled(places), self.scaled(self._centres), "sqeuclidean")
-        far /= self._width**2
-        power = (_FREEDOM + places.shape[1]) / 2
-        return np.asarray(logsumexp(-power * np.log1p(far / _FREEDOM), axis=1))
+        far = np.square((places - self._means[:, None]) @ self._inverses).sum(axis=2)
+        logs = np.log(np.diagonal(self._inverses, axis1=1, axis2=2)).sum(axis=1)[:, None]
+        logs = logs - (_FREEDOM + places.shape[1]) / 2 * np.log1p(far / _FREEDOM)
+        highest = logs.max(axis=0)
+        return np.asarray(highest + np.log(np.exp(logs - highest).mean(axis=0)))
 
 
 def _beginnings(
