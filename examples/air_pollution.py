@@ -36,4 +36,6 @@ parcels = ergode.kinetics.integrate(
 )  # fmt: skip
 ozone = parcels["concentration"].sel(species="O3")[:, -1]
 print(f"ozone after an hour: {float(ozone.min()):.4f} to {float(ozone.max()):.4f} ppm")
-ergode.plots.abundances(parcels, zone=500).figure.savefig("air_pollution.png")
+axes = ergode.plots.abundances(parcels, zone=500, time_unit="min")
+axes.set_ylabel("concentration [ppm]")
+axes.figure.savefig("air_pollution.png")

@@ -111,12 +111,17 @@ print(f"{steps} steps, {time * 1e9:.1f} ns; the detonation runs at {speed / 1e5:
 figure, (top, bottom) = plt.subplots(
     2, 1, sharex=True, figsize=(7.2, 6), dpi=160, layout="constrained"
 )
-for name in sorted(NUCLEI, key=lambda one: -x[:, NUCLEI.index(one)].max())[:9]:
-    top.plot(place, x[:, NUCLEI.index(name)], label=name)
+colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6B6B6B"]
+for k, name in enumerate(sorted(NUCLEI, key=lambda one: -x[:, NUCLEI.index(one)].max())[:9]):
+    element, mass = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
+    top.plot(
+        place, x[:, NUCLEI.index(name)], color=colours[k % 7], linestyle="-" if k < 7 else "--",
+        label=f"$^{{{mass}}}${element.capitalize()}",
+    )  # fmt: skip
 top.set(yscale="log", ylim=(1e-4, 1), ylabel="mass fraction")
 top.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-bottom.plot(place, hot / 1e9, color="#D55E00", label="temperature [1e9 K]")
-bottom.plot(place, rho / 1e7, color="#0072B2", label="density [1e7 g/cm3]")
+bottom.plot(place, hot / 1e9, color="#D55E00", label="temperature [GK]")
+bottom.plot(place, rho / 1e7, color="#0072B2", label="density [10$^7$ g/cm³]")
 bottom.set(xlabel="distance from the wall [cm]", ylim=(0, None))
 bottom.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 for axes in (top, bottom):

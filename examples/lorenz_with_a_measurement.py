@@ -54,5 +54,5 @@ for ax, time in zip(figure.subplots(2, 2).flat, (0.0, 0.5, 0.999, 1.0), strict=T
     if time < 1:
         at = ensemble.sel(time=time)
         ax.plot(at.sel(variable="x"), at.sel(variable="z"), ",", color="#D55E00", alpha=0.6)
-    ax.set_title(f"time {time:g}" + (", measured" if time == 1 else ""))
+    ax.set_title(f"time {time:g}" + (", measured" if time == 1 else ""), loc="left")
 figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "lorenz_density.png")

@@ -43,6 +43,6 @@ print(f"the steady state gives way to a cycle at a delay of {onset:.1f} days")
 figure = Figure(figsize=(7.2, 6), dpi=160, layout="constrained")
 for ax, delay in zip(figure.subplots(2, 2).flat, (6.0, 10.0, 14.0, 17.0), strict=True):
     one = result.sel(delay=delay, method="nearest").sel(time=slice(300, None))
-    trajectories(one, ax=ax)
-    ax.set_title(f"delay {delay:g} days")
+    trajectories(one, time_unit="days", ax=ax)
+    ax.set_title(f"delay {delay:g} days", loc="left")
 figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "mackey_glass.png")

@@ -59,7 +59,8 @@ def draw_sweep(dataset: Path, path: Path) -> None:
         for other, colour in zip(mean[second].values, COLOURS_OF_LINES, strict=False):
             line = mean.sel({first: value, second: other})
             ax.plot(mean["time"], line, color=colour, label=f"{second} {other:g}")
-        quiet(ax).set(title=f"{first} {value:g}", xlabel="time")
+        quiet(ax).set_xlabel("time")
+        ax.set_title(f"{first} {value:g}", loc="left")
     panels[0].set_ylabel("infectious, mean")
     panels[-1].legend(frameon=False, fontsize="small")
     figure.savefig(path)

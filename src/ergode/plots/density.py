@@ -308,7 +308,7 @@ def comparison(
             )  # fmt: skip
             ax.set_ylabel(name if column == 0 else "")
             if row == 0 and title:
-                ax.set_title(f"time {float(here['time']):.3g}", fontsize="medium")
+                ax.set_title(f"time {float(here['time']):.3g}", fontsize="medium", loc="left")
     figure.legend(
         handles=[Patch(color=_BLUE, alpha=0.35, label="density"),
                  Line2D([], [], color=_RED, label="particles"),

@@ -11,7 +11,15 @@ import numpy as np
 
 from ergode.core.arguments import is_finite_number, names_in
 from ergode.core.errors import PlanError
-from ergode.plots.frame import COLOURS, new_axes, new_figure, quiet, refuse_sweep, time_index
+from ergode.plots.frame import (
+    COLOURS,
+    SIZE,
+    new_axes,
+    new_figure,
+    quiet,
+    refuse_sweep,
+    time_index,
+)
 from ergode.plots.movies import check_movie, write_movie
 
 if TYPE_CHECKING:
@@ -74,7 +82,7 @@ def field(
         shown = shown.isel(time=index)
     elif time is not None:
         raise PlanError("the dataset has only the last time")
-    ax = ax or new_axes()
+    ax = ax or new_axes(_size_of(shown))
     unit = dataset.attrs.get("time_unit", "")
     _draw(shown, _limits(shown, limits), ax)
     ax.set_title(
@@ -194,6 +202,14 @@ def _draw(
     # Beside the map, and as high: the map keeps the proportions of the grid.
     ax.figure.colorbar(image, cax=ax.inset_axes((1.03, 0.0, 0.03, 1.0)), label=label)
     return lambda other: image.set_data(other.transpose("y", "x").values)
+
+
+def _size_of(shown: xarray.DataArray) -> tuple[float, float]:
+    """Size of a figure of a field [inches]: as high as its map, which keeps its proportions."""
+    if "y" not in shown.dims:
+        return SIZE
+    wide, high = (_edges(shown[axis].values)[1] for axis in ("x", "y"))
+    return SIZE[0], float(np.clip(0.8 * SIZE[0] * high / wide + 0.9, 2.0, SIZE[0]))
 
 
 def _edges(centres: np.ndarray) -> tuple[float, float]:

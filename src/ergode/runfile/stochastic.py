@@ -32,7 +32,7 @@ TABLES = ("network", "space", "simulate")
 OPTIONS = "simulate"
 NEEDED = ("network",)
 _OWN: Readers = {
-    "bins": Table.numbers,
+    "bins": Table.times,
     "output": partial(Table.choice, choices=(*get_args(Output), PROBABILITIES)),
     **dict.fromkeys(("parameters", "initial"), Table.swept),
 }
