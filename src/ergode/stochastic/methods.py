@@ -200,8 +200,10 @@ def coupling(tables: Tables) -> float:
 
 
 def _suits_steps(tables: Tables) -> str | None:
+    if names := tables.naming.continuous:
+        return f"'{names[0]}' changes between firings"
     if tables.is_hybrid:
-        return f"'{tables.naming.continuous[0]}' changes between firings"
+        return "continuous_above is given"
     return "a condition depends on the time" if tables.smooth else None
 
 

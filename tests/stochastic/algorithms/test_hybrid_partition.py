@@ -45,6 +45,12 @@ def agree(result, mean, variance, kurtosis=3.0, error=0.01):
     assert (off <= MANY * spread + 1e-9).all(), off / spread
 
 
+def test_the_method_is_chosen_for_it():
+    found = run(CHAIN, [0, 0.1], replicates=2, method="auto")
+    assert found.attrs["method"] == "hybrid" and "continuous_above" in found.attrs["method_reason"]
+    assert (found["amount"].values == run(CHAIN, [0, 0.1], replicates=2)["amount"].values).all()
+
+
 def test_linear_networks_have_their_exact_moments():
     """Amounts rise from zero and fall back through the limits."""
     times = [0, 0.2, 0.5, 1.0, 2.13, 4.0, 8.0]
