@@ -8,6 +8,7 @@ import inspect
 import random
 import signal
 import tomllib
+import warnings
 from contextlib import contextmanager
 
 import numpy as np
@@ -20,7 +21,7 @@ from ergode.runfile.read import read
 TABLES = [None, "", [], {}, np.nan, np.inf, -1, 0, 1e300, 10**30, True, [[1]], [[1], [2, 3]],
           "x" * 3000, -0.5, 2.5, "nan", {"a": 1}, ["x"], [np.nan], [True], 10**400]  # fmt: skip
 """What TOML has words for, and None."""
-VALUES = [*TABLES, object(), 1j, b"x", np.array([1, 2]), (), [None], len,
+VALUES = [*TABLES, object(), 1j, np.array([1.5 + 1j]), b"x", np.array([1, 2]), (), [None], len,
           np.datetime64("2020-01-01")]  # fmt: skip
 
 
@@ -48,7 +49,9 @@ def refused_or_taken(what):
     before = signal.signal(signal.SIGALRM, late)
     signal.alarm(10)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            yield
     except Taken:
         pass
     except ergode.ErgodeError as error:

@@ -103,12 +103,12 @@ def lay_lattice(
         own = own if axes is None else axes.T @ own @ axes
         widths = _default_widths(own.tobytes(), scale)
     else:
-        try:
-            widths = np.broadcast_to(np.asarray(width, np.float64), (dimension,)).copy()
-        except (TypeError, ValueError, OverflowError):
+        given = as_numbers(width)
+        if given is None or given.shape not in ((), (1,), (dimension,)):
             raise ModelError(
                 f"width is {width!r}; expected a number, or one for each of {dimension} variables"
-            ) from None
+            )
+        widths = np.broadcast_to(given, (dimension,)).copy()
         if not (np.isfinite(widths).all() and (widths > 0).all()):
             raise ModelError(f"width is {widths}; expected positive numbers")
     is_turned, axes = axes is not None, _plain(dimension) if axes is None else axes

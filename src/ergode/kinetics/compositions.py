@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean
-from ergode.core.devices.foreign import on_host
+from ergode.core.arguments import as_numbers, did_you_mean
 from ergode.core.errors import ModelError
 from ergode.models.reactions.network import ReactionNetwork
 from ergode.models.reactions.thermochemistry import Molecule, SurfacePolynomials, mass_of_atoms
@@ -28,13 +27,12 @@ def by_zone(name: str, given: Any, more: str = "") -> np.ndarray:
 
     Raises a ModelError if it is neither.
     """
-    try:
-        rows = np.atleast_1d(np.asarray(on_host(given), np.float64))
-    except (TypeError, ValueError, OverflowError):
+    if (rows := as_numbers(given)) is None:
         expected = (
             f"a number, one for each zone{more}" if more else "a number, or one for each zone"
         )
-        raise ModelError(f"{name} is {given!r}; expected {expected}") from None
+        raise ModelError(f"{name} is {given!r}; expected {expected}")
+    rows = np.atleast_1d(rows)
     if rows.ndim != 1 or not rows.size:
         raise ModelError(f"{name} has shape {rows.shape}; expected one value for each zone")
     return rows

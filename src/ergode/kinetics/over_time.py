@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.devices.foreign import on_host
+from ergode.core.arguments import as_numbers
 from ergode.core.errors import ModelError
 
 OR_OVER_TIME = ", a Trajectory or a function of time"
@@ -40,8 +40,10 @@ class Trajectory:
     values: np.ndarray
 
     def __init__(self, times: ArrayLike, values: ArrayLike) -> None:
-        grid = np.asarray(on_host(times), np.float64)
-        rows = np.asarray(on_host(values), np.float64)
+        grid, rows = as_numbers(times), as_numbers(values)
+        if grid is None or rows is None:
+            what = "times" if grid is None else "values"
+            raise ModelError(f"{what} of a Trajectory are not real numbers")
         ascends = grid.ndim == 1 and grid.size > 1 and (np.diff(grid) > 0).all()
         if not ascends or not np.isfinite(grid).all():
             twice = grid.ndim == 1 and bool((np.diff(grid) == 0.0).any())

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ergode.core.arguments import as_numbers
 from ergode.core.compiler.portable import HoldsFunctions
-from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
 from ergode.models.estimation.estimation import Estimation
 from ergode.models.fields.functions import check_form, check_function
@@ -55,14 +55,15 @@ class ClosestApproach(HoldsFunctions):
         super().__post_init__()
         if not callable(self.distance):
             raise ModelError(f"distance is {self.distance!r}; expected a function (y, t, p)")
-        try:
-            radii = np.atleast_1d(np.array(on_host(self.radii), np.float64))
-            span = [np.nan if one is None else float(one) for one in (self.begin, self.end)]
-        except (TypeError, ValueError, OverflowError):
+        ends = (np.nan if one is None else one for one in (self.begin, self.end))
+        radii, *found = (as_numbers(one) for one in (self.radii, *ends))
+        span = [float(one) for one in found if one is not None and one.ndim == 0]
+        if radii is None or len(span) < 2:
             raise ModelError(
                 f"radii, begin and end of a closest approach are {self.radii!r}, {self.begin!r} "
-                f"and {self.end!r}; expected numbers"
-            ) from None
+                f"and {self.end!r}; expected real numbers"
+            )
+        radii = np.atleast_1d(radii)
         if radii.ndim != 1 or radii.size == 0 or not np.isfinite(radii).all():
             raise ModelError(f"radii of a closest approach are {radii}; expected finite numbers")
         if span[0] >= span[1]:

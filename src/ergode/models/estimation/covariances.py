@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.devices.foreign import on_host
+from ergode.core.arguments import as_numbers
 from ergode.core.errors import ModelError
 
 _ROUNDING = 1e-10
@@ -27,10 +27,8 @@ def covariance_of(
 
     Raises a ModelError if it is not.
     """
-    try:
-        matrix = np.array(on_host(value), np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what} is {value!r}; expected numbers") from None
+    if (matrix := as_numbers(value)) is None:
+        raise ModelError(f"{what} is {value!r}; expected real numbers")
     if matrix.ndim == 0:
         matrix = matrix[None]
     if matrix.ndim == 1:

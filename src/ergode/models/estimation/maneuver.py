@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import did_you_mean
-from ergode.core.devices.foreign import on_host
+from ergode.core.arguments import as_numbers, did_you_mean
 from ergode.core.errors import ModelError
 from ergode.core.words import counted
 from ergode.models.estimation.covariances import covariance_of
@@ -214,10 +213,8 @@ def _by_name(what: str, given: Mapping[Any, Any]) -> dict[str, float]:
 
 def _numbers(what: str, value: Any, least_dims: int = 1) -> np.ndarray:
     """An array of finite numbers."""
-    try:
-        found = np.array(on_host(value), np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what} of a maneuver is {value!r}; expected numbers") from None
+    if (found := as_numbers(value)) is None:
+        raise ModelError(f"{what} of a maneuver is {value!r}; expected real numbers")
     if not np.isfinite(found).all():
         raise ModelError(f"{what} of a maneuver is {value!r}; expected finite numbers")
     return np.atleast_1d(found) if least_dims else found

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ergode.core.arguments import is_finite_number, sequence, within_rounding
+from ergode.core.arguments import as_numbers, is_finite_number, sequence, within_rounding
 from ergode.core.compiler.portable import HoldsFunctions
 from ergode.core.devices.foreign import on_host
 from ergode.core.errors import ModelError
@@ -109,12 +109,9 @@ class Measurement(HoldsFunctions):
             return
         if self.h is None or self.value is None or self.covariance is None:
             raise ModelError("a measurement needs h, value and covariance, or else a likelihood")
-        try:
-            value = np.atleast_1d(np.array(on_host(self.value), np.float64))
-        except (TypeError, ValueError, OverflowError):
-            raise ModelError(
-                f"value of a measurement is {self.value!r}; expected numbers"
-            ) from None
+        if (value := as_numbers(self.value)) is None:
+            raise ModelError(f"value of a measurement is {self.value!r}; expected real numbers")
+        value = np.atleast_1d(value)
         known = np.isfinite(value) | (np.isnan(value) & (value.ndim == 2))
         if value.ndim > 2 or value.size == 0 or not known.all():
             raise ModelError(

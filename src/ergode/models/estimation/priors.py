@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.devices.foreign import on_host
+from ergode.core.arguments import as_numbers
 from ergode.core.errors import ModelError
 from ergode.core.math.tall import quadratic
 from ergode.core.words import counted
@@ -223,10 +224,8 @@ class Samples(Prior):
     weights: Any = None
 
     def __post_init__(self) -> None:
-        try:
-            points = np.array(on_host(self.points), np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise ModelError("points of a prior are not numbers") from None
+        if (points := as_numbers(self.points)) is None:
+            raise ModelError("points of a prior are not real numbers")
         if points.ndim != 2 or len(points) < 2 or not np.isfinite(points).all():
             raise ModelError(
                 f"points of a prior have shape {points.shape}; expected finite numbers, "
@@ -313,9 +312,8 @@ def side_by_side(prior: Any) -> tuple[list[Prior], bool]:
 
 def _one_each(mean: Any, covariance: Any) -> list[Gaussian] | None:
     """A Gaussian for each row of mean or covariance; None for a single prior."""
-    try:
-        means, spreads = (np.array(on_host(one), np.float64) for one in (mean, covariance))
-    except (TypeError, ValueError, OverflowError):
+    means, spreads = as_numbers(mean), as_numbers(covariance)
+    if means is None or spreads is None:
         return None  # the check of a single Gaussian has the message
     if means.ndim < 2 and spreads.ndim < 3:
         return None
@@ -338,20 +336,17 @@ def _columns(what: str, values: Sequence[Any]) -> np.ndarray:
     """Values by name as one array [variable_count], or [prior_count, variable_count]."""
     if not values:
         raise ModelError(f"{what} is empty; expected a value for every variable")
-    try:
-        columns = np.broadcast_arrays(*(np.asarray(on_host(one), np.float64) for one in values))
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(
-            f"{what} is {list(values)!r}; expected numbers, or lists of one length"
-        ) from None
-    return np.stack(columns, -1)
+    columns = [one for one in map(as_numbers, values) if one is not None]
+    if len(columns) == len(values):
+        with suppress(ValueError):
+            return np.stack(np.broadcast_arrays(*columns), -1)
+    raise ModelError(f"{what} is {list(values)!r}; expected real numbers, or lists of one length")
 
 
 def _vector(what: str, value: Any) -> np.ndarray:
-    try:
-        vector = np.atleast_1d(np.array(on_host(value), np.float64))
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what} is {value!r}; expected numbers") from None
+    if (vector := as_numbers(value)) is None:
+        raise ModelError(f"{what} is {value!r}; expected real numbers")
+    vector = np.atleast_1d(vector)
     bad = np.flatnonzero(~np.isfinite(vector))
     if vector.ndim != 1 or vector.size == 0 or bad.size:
         where = f"; {what}[{bad[0]}] is {vector.flat[bad[0]]}" if bad.size else ""

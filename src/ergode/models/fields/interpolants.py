@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ergode.core.arguments import choice
+from ergode.core.arguments import as_numbers, choice
 from ergode.core.errors import ModelError
 from ergode.core.words import counted
 
@@ -142,12 +142,8 @@ def interpolant(
         raise ModelError(str(error)) from None
     arrays = []
     for name, given in (("times", times), ("values", values)):
-        try:
-            if np.asarray(given).dtype.kind in "mM":
-                raise TypeError
-            array = np.array(given, np.float64)
-        except (TypeError, ValueError):
-            raise ModelError(f"{name} of an interpolant is {given!r}; expected numbers") from None
+        if (array := as_numbers(given)) is None:
+            raise ModelError(f"{name} of an interpolant is {given!r}; expected numbers")
         if array.ndim != 1 or array.size < _LEAST[kind]:
             raise ModelError(
                 f"{name} of a {kind} interpolant has shape {array.shape}; expected a list of at "
