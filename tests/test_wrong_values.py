@@ -138,14 +138,6 @@ def check_call(call, name, value):
         call(**{**CALLS[call], name: value})
 
 
-def test_some_wrong_arguments():
-    rng = random.Random(7)
-    for call, name in ARGUMENTS:
-        for value in rng.sample(VALUES, 3):
-            check_call(call, name, value)
-
-
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(("call", "name"), ARGUMENTS)
 def test_every_wrong_argument(call, name):
     for value in VALUES:
