@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from ergode.models.epidemic.attributes import ByAttribute
     from ergode.models.epidemic.calendars import Calendar
     from ergode.models.epidemic.compartments import CompartmentModel
+    from ergode.models.epidemic.importations import Importation
     from ergode.models.epidemic.interventions import (
         Capacity,
         ContactTracing,
-        Importation,
         Intervention,
         Isolation,
         LayerClosure,
@@ -191,9 +191,9 @@ _HOMES = {
     "ergode.models.reactions.reaction": ("Reaction", "ReactionTable"),
     "ergode.models.reactions.species": ("Compartment", "Species"),
     "ergode.models.epidemic.calendars": ("Calendar",),
+    "ergode.models.epidemic.importations": ("Importation",),
     "ergode.models.epidemic.interventions": (
-        "Capacity", "ContactTracing", "Importation", "Intervention", "Isolation", "LayerClosure",
-        "Trigger",
+        "Capacity", "ContactTracing", "Intervention", "Isolation", "LayerClosure", "Trigger",
     ),
     "ergode.models.epidemic.testing": ("Testing",),
     "ergode.models.epidemic.vaccination": ("Vaccination",),

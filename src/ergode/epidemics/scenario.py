@@ -18,12 +18,8 @@ from ergode.epidemics.shared.contacts import Meetings
 from ergode.epidemics.shared.tallies import Tally, listed
 from ergode.models.epidemic.calendars import Calendar, calendar_of
 from ergode.models.epidemic.dates import on_clock
-from ergode.models.epidemic.interventions import (
-    ALL_CONTACTS,
-    ContactTracing,
-    Importation,
-    Intervention,
-)
+from ergode.models.epidemic.importations import Importation
+from ergode.models.epidemic.interventions import ALL_CONTACTS, ContactTracing, Intervention
 from ergode.models.epidemic.testing import Testing
 from ergode.models.networks.computed import ComputedNetwork
 from ergode.models.networks.contact_network import ContactNetwork

@@ -36,7 +36,8 @@ from ergode.epidemics.shared.resolution import check_resolution, precision_of
 from ergode.models.epidemic.calendars import Calendar
 from ergode.models.epidemic.compartments import CompartmentModel
 from ergode.models.epidemic.dates import dates_since, days_since, origin_of, text_of
-from ergode.models.epidemic.interventions import Importation, Intervention
+from ergode.models.epidemic.importations import Importation
+from ergode.models.epidemic.interventions import Intervention
 from ergode.models.networks.temporal import TemporalContacts
 from ergode.models.sweep import POINT, REPLICATES_MOST, replicates_apart
 

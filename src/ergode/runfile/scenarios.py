@@ -7,7 +7,8 @@ from typing import Any
 from ergode.models.epidemic import interventions
 from ergode.models.epidemic.attributes import ByAttribute
 from ergode.models.epidemic.calendars import Calendar
-from ergode.models.epidemic.interventions import Importation, Intervention, Trigger
+from ergode.models.epidemic.importations import Importation
+from ergode.models.epidemic.interventions import Intervention, Trigger
 from ergode.models.epidemic.testing import Testing
 from ergode.models.epidemic.vaccination import Vaccination
 from ergode.runfile.described import Described, Each, Either

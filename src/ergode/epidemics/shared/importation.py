@@ -36,7 +36,7 @@ from ergode.epidemics.shared.sweep import (
 )
 from ergode.models.epidemic.attributes import Network, factor_of_nodes
 from ergode.models.epidemic.compartments import CompartmentModel
-from ergode.models.epidemic.interventions import Importation
+from ergode.models.epidemic.importations import Importation
 
 _NEVER = float("inf")
 
