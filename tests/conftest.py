@@ -42,6 +42,12 @@ def _names_of(item):
     return code.co_names if code else ()
 
 
+def pytest_runtest_logreport(report):
+    """Say at once what a referee has found: it runs for long, and may be cut off."""
+    if report.failed and "fresh" in report.keywords:
+        print(f"\n{report.nodeid}\n{report.longreprtext}", flush=True)
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if f"{item.path.name}::{item.name.partition('[')[0]}" in SLOW:

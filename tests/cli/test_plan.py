@@ -156,7 +156,7 @@ LARGE = {
 @pytest.mark.parametrize("example", LARGE)
 def test_the_host_memory_and_the_store_are_those_of_the_result(example, tmp_path):
     path = tmp_path / f"{example}.toml"
-    # Bins are of the output that is replaced.
+    # The bins of the file belong to the output that is replaced.
     path.write_text(re.sub("\nbins = .*", "", (EXAMPLES / path.name).read_text()))
     settings = [word for one in LARGE[example] for word in ("--set", one)]
     table = LARGE[example][-1].partition(".")[0]

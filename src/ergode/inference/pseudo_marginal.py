@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _WALK = 2.38  # of a random walk over one dimension (Roberts, Gelman & Gilks 1997)
 _ACCEPTED = 0.2  # aimed at while the walk is adapted
 _TRIED = 20  # draws of the prior for each chain, among which it begins
-_HEAT = 2.0  # that divides log-likelihoods at first, so that places reach far into tails
-_HOT = 0.8  # share of the warm-up of which this is true
+_HEAT = 2.0  # divides log-likelihoods at first, so that chains reach far into the tails
+_HOT = 0.8  # share of the warm-up in which log-likelihoods are divided
 _FREEDOM = 5.0  # of Student's distributions
 _PARTS = 100  # of them, unless one is fitted to all places
 _NEAREST = (0.3, 0.1, 0.03)  # shares of all places, to which each may be fitted

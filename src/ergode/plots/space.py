@@ -55,7 +55,7 @@ def field(
     limits : (float, float), optional
         Amounts with the first and the last colour; those of the data if not given.
     ax : matplotlib.axes.Axes, optional
-        Axes to draw on; a new figure if not given.
+        Axes to draw on; a new figure if not given, as high as its map.
 
     Raises
     ------

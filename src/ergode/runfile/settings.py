@@ -77,7 +77,7 @@ def _put(values: dict[str, Any], keys: list[str], value: Any, path: str) -> None
 
 
 def _position(items: list[Any], key: str) -> int | None:
-    """The place in a list by its number or the name of its table; None if there is none."""
+    """Index of the table with this number or name in a list; None if no single one has it."""
     if key.isdecimal() and 1 <= int(key) <= len(items):
         return int(key) - 1
     named = [at for at, one in enumerate(items) if isinstance(one, dict) and one.get("name") == key]

@@ -29,7 +29,7 @@ SPACING = 0.5  # standard deviations
 CUT = 1e-4  # mass of a Gaussian beyond the lattice
 EDGE = 1e-3
 """Fraction of the weight at the edge above which a lattice is too small, if it may have less."""
-_RIM = 0.5  # deviations; the last one of fine cells holds little even where a density is cut
+_RIM = 0.5  # deviations: a single fine cell holds little, even where a posterior is cut off
 DIMENSIONS_OF_LATTICE = 6
 _SOBOL_POINTS = 1 << 17
 _POINTS_BY_DEFAULT = 400_000  # a default spacing is enlarged to have no more
@@ -52,7 +52,7 @@ class Pattern:
     log_volume: np.ndarray  # [point]: logarithm of the volume that each point stands for
     log_normal: np.ndarray  # [point]: logarithm of the weight by a normal density, up to a constant
     index: np.ndarray  # [point, 1 + dimension]: as of a `Start`
-    is_edge: np.ndarray  # [point]: whether it is within a spacing, or `_RIM`, of the edge
+    is_edge: np.ndarray  # [point]: whether it is nearer to the edge than a spacing or `_RIM`
     signs: np.ndarray  # [point], 1 or -1: each half of the points stands for all
     spacing: float  # of the lattice; 0 if it is none
     ideal: float  # effective number of points for the normal distribution
